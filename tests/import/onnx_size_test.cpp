@@ -69,6 +69,23 @@ TEST(OnnxSize, TheSmallerAndTheLarger) {
       "broadcast(0, [max(M, 5)]) : f32[max(M, 5)]");
 }
 
+TEST(OnnxSize, SlicesOfShortAxes) {
+  EXPECT_EQ(of(sizes().node("Slice", {"x", "zero", "five", "one"}, {"y"})),
+            "x[:, :min(M, 5)] : f32[B, min(M, 5)]");
+  EXPECT_EQ(of(sizes().node("Slice", {"x", "five", "far", "one"}, {"y"})),
+            "x[:, min(M, 5):] : f32[B, M + -1*min(M, 5)]");
+  EXPECT_EQ(of(sizes().ints("back", {-5}).node("Slice", {"x", "back", "far", "one"}, {"y"})),
+            "x[:, max(M + -5, 0):] : f32[B, M + -1*max(M + -5, 0)]");
+  // The first element is there.
+  EXPECT_EQ(of(sizes().node("Slice", {"x", "zero", "one", "one"}, {"y"})), "x[:, :1] : f32[B, 1]");
+  // Lengths that agree with no others.
+  EXPECT_EQ(of(sizes()
+                   .input("z", {"5"})
+                   .node("Slice", {"x", "zero", "five", "one"}, {"part"})
+                   .node("Add", {"part", "z"}, {"y"})),
+            "x[:, :5] + z : f32[B, 5]");
+}
+
 TEST(OnnxSize, ComparisonsBecomeNumbers) {
   EXPECT_EQ(of(sizes()
                    .node("Greater", {"m", "five"}, {"longer"})

@@ -36,6 +36,8 @@ TEST(SizeFunctions, BoundsDecide) {
   EXPECT_EQ(minimum(M, N), minimum(N, M));
   EXPECT_EQ(lower_bound(M - minimum(M, 5)), 0);
   EXPECT_EQ(lower_bound(maximum(M, 5) - M), 0);
+  EXPECT_EQ(minimum(M, maximum(M - 5, 0)), maximum(M - 5, 0));
+  EXPECT_EQ(maximum(M, minimum(M + 5, N)), maximum(minimum(M + 5, N), M));
   EXPECT_EQ(lower_bound(M - floor_div(M + N, 3)), std::nullopt);
   EXPECT_EQ(minimum(M, 5), minimum(5, M));
   EXPECT_FALSE(minimum(M, 5) == minimum(M, 6));

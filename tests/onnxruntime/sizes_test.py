@@ -25,6 +25,20 @@ BEGIN = ("s = Shape (x) m = Slice (s, one, two) half = Div (m, two) length = Squ
 MODELS = (
     ("half", "y = Slice (x, zero, half, one)", "float"),
     ("other half", "y = Slice (x, half, far, one)", "float"),
+    ("the first five", "y = Slice (x, zero, five, one)", "float"),
+    ("beyond the first", "y = Slice (x, five, far, one)", "float"),
+    ("the last five", "five_back = Neg (five) y = Slice (x, five_back, far, one)", "float"),
+    ("without the last three", "back_three = Neg (three) y = Slice (x, zero, back_three, one)",
+     "float"),
+    ("in the middle", "back_three = Neg (three) y = Slice (x, two, back_three, one)", "float"),
+    ("in the middle by two", "back_three = Neg (three) y = Slice (x, one, back_three, one, two)",
+     "float"),
+    ("backwards from five", "y = Slice (x, five, near, one, minus)", "float"),
+    ("backwards from the third last", "third = Neg (three) "
+                                      "y = Slice (x, third, near, one, minus)", "float"),
+    ("backwards to three", "y = Slice (x, minus, three, one, minus)", "float"),
+    ("split at three", "p = Slice (x, zero, three, one) q = Slice (x, three, far, one) "
+                       "c = Concat <axis = 1> (p, q) y = Add (c, x)", "float"),
     ("every other", "y = Slice (x, zero, far, one, two)", "float"),
     ("from the end", "by = Neg (three) y = Slice (x, minus, near, one, by)", "float"),
     ("two parts", "y, z = Split <axis = 1, num_outputs = 2> (x)", "float"),

@@ -438,9 +438,18 @@ class Refusals(unittest.TestCase):
         plan = compiled("(float[M, 3] x) => (float[N, 3] y) <int64[1] s = {0}, int64[1] e = {10}, "
                         "int64[1] a = {0}> { y = Slice (x, s, e, a) }")
         x = np.arange(36, dtype=np.float32).reshape(12, 3)
-        np.testing.assert_array_equal(plan(x), x[:10])
+        for length in (12, 10, 4, 0):
+            np.testing.assert_array_equal(plan(x[:length]), x[:length][:10])
+
+    def test_slice_of_a_length_that_the_model_counts_on(self) -> None:
+        """Added to 10 rows, it must have 10."""
+        plan = compiled("(float[M, 3] x, float[10, 3] z) => (float[10, 3] y) <int64[1] s = {0}, "
+                        "int64[1] e = {10}, int64[1] a = {0}> { c = Slice (x, s, e, a) "
+                        "y = Add (c, z) }")
+        x, z = np.ones((12, 3), np.float32), np.ones((10, 3), np.float32)
+        np.testing.assert_array_equal(plan(x, z), x[:10] + z)
         with self.assertRaisesRegex(attacca.Error, "outside axis 0 of size 4"):
-            plan(x[:4])
+            plan(x[:4], z)
 
 
 if __name__ == "__main__":

@@ -25,22 +25,30 @@ struct OpRow {
 
 inline constexpr int64_t kMaxKnownElements = 4096;
 
+// Whether an axis of a symbol may be shorter than a number by which a model slices it.
+struct Lengths {
+  bool may_be_short = true;
+  bool clamped = false;  // such a slice was read
+};
+
 class Node {
  public:
   Node(ir::Graph& graph, const onnx::NodeProto& proto, int64_t opset, const OpRow& row,
-       std::vector<Entry*> inputs, const std::string& directory)
+       std::vector<Entry*> inputs, const std::string& directory, Lengths& lengths)
       : graph_(graph),
         proto_(proto),
         opset_(opset),
         row_(row),
         inputs_(std::move(inputs)),
-        directory_(directory) {}
+        directory_(directory),
+        lengths_(lengths) {}
 
   ir::Graph& graph() { return graph_; }
   const onnx::NodeProto& proto() const { return proto_; }
   int64_t opset() const { return opset_; }
   ir::Op op() const { return row_.op; }
   const std::string& directory() const { return directory_; }
+  Lengths& lengths() { return lengths_; }
 
   // Inputs. An empty name in the file counts as absent.
   size_t inputs() const { return inputs_.size(); }
@@ -89,6 +97,7 @@ class Node {
   const OpRow& row_;
   std::vector<Entry*> inputs_;  // null: absent
   const std::string& directory_;
+  Lengths& lengths_;
   std::optional<Error> attribute_error_;
 };
 

@@ -66,8 +66,8 @@ struct Scope {
 class Importer {
  public:
   Importer(onnx::ModelProto& model, const std::string& directory, const FixedInputs& fixed,
-           const ir::SymbolValues& sizes)
-      : model_(model), directory_(directory), fixed_(fixed), sizes_(sizes) {}
+           const ir::SymbolValues& sizes, Lengths& lengths)
+      : model_(model), directory_(directory), fixed_(fixed), sizes_(sizes), lengths_(lengths) {}
 
   Result<ir::Graph> run() {
     ATTACCA_TRY(functions_, Functions::of(model_));
@@ -280,7 +280,7 @@ class Importer {
     const int64_t opset = opset_of(scope.opsets, domain);
     const OpRow* row = find_op(domain, proto.op_type(), opset);
     if (row == nullptr) return fail(fmt::format("opset {} has no such op", opset));
-    Node node(graph_, proto, opset, *row, inputs, directory_);
+    Node node(graph_, proto, opset, *row, inputs, directory_, lengths_);
     Result<Outputs> outputs = handle_known(node, *row);
     if (node.attribute_error()) return tl::make_unexpected(*node.attribute_error());
     return outputs;
@@ -383,6 +383,7 @@ class Importer {
   const std::string& directory_;
   const FixedInputs& fixed_;
   const ir::SymbolValues& sizes_;
+  Lengths& lengths_;
   ir::Graph graph_;
   NameSet names_, symbols_;
   std::map<std::string, std::string> dim_params_;
@@ -392,21 +393,32 @@ class Importer {
   int64_t folded_elements_ = 0;
 };
 
+// Slices are clamped to axes of any length first. Where the lengths that arise agree with no
+// others, the model counts on axes that are long enough: then it is read so.
+template <class Read>
+Result<ir::Graph> import_model(const Read& read, const std::string& directory,
+                               const FixedInputs& fixed, const ir::SymbolValues& sizes) {
+  Lengths lengths;
+  ATTACCA_TRY(const auto model, read());
+  auto graph = Importer(*model, directory, fixed, sizes, lengths).run();
+  if (graph || !lengths.clamped) return graph;
+  lengths = {.may_be_short = false};
+  ATTACCA_TRY(const auto again, read());  // the importer takes the weights out of the model
+  return Importer(*again, directory, fixed, sizes, lengths).run();
+}
+
 }  // namespace
 
 Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& directory,
                              const FixedInputs& fixed) {
-  ATTACCA_TRY(const auto model, parse_model(bytes));
-  return Importer(*model, directory, fixed, {}).run();
+  return import_model([&] { return parse_model(bytes); }, directory, fixed, {});
 }
 
 Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed,
                             const ir::SymbolValues& sizes) {
-  const auto model = read_model(path);
-  if (!model) return at(model.error(), path);
   const auto parent = std::filesystem::path(path).parent_path();
   const std::string directory = parent.empty() ? "." : parent.string();
-  auto graph = Importer(**model, directory, fixed, sizes).run();
+  auto graph = import_model([&] { return read_model(path); }, directory, fixed, sizes);
   if (!graph) return at(graph.error(), path);
   return graph;
 }

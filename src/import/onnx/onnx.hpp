@@ -15,8 +15,7 @@ using FixedInputs = std::map<std::string, ir::Tensor>;
 
 // `path` names a .onnx file; external data is looked up beside it. Errors list every unsupported op
 // with its node name at once.
-// Symbols of the inputs' shapes that are among `sizes` become numbers: a model whose shapes depend
-// on a comparison of sizes needs them.
+// Symbols of the inputs' shapes that are among `sizes` become numbers.
 Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed = {},
                             const ir::SymbolValues& sizes = {});
 

@@ -31,8 +31,8 @@ struct Bounds {
   std::vector<Dim> starts, ends;
 };
 
-// A slice's bound, clamped to low..high. If the extent is a symbol, a bound counts as inside, and
-// the end of the range as the end.
+// A slice's bound, clamped to low..high where that is known. If the extent is a symbol, a bound
+// counts as inside, and the end of the range as the end.
 Dim clamp_bound(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high) {
   Dim at = bound;
   if (const auto fixed = bound.maybe_value()) {
@@ -46,6 +46,23 @@ Dim clamp_bound(const Dim& bound, const Dim& extent, const Dim& low, const Dim& 
   if (below.is_static() && below.value() < 0) return low;
   if (above.is_static() && above.value() < 0) return high;
   return at;
+}
+
+// The same for an axis that may be shorter than the numbers by which it is sliced. The first
+// element and all others count as known to be there: x[:1] has 1, x[1:] one fewer than x.
+void clamp_to_length(Node& node, ir::SliceRange& range, const Dim& extent) {
+  if (!node.lengths().may_be_short) return;
+  const bool forward = range.step > 0;
+  const Dim last = forward ? extent : extent - 1;
+  const auto clamped = [&](const Dim& at, int64_t low) {
+    const bool one = forward && (at.is(1) || (at - extent).is(-1));
+    return one ? at : ir::minimum(ir::maximum(at, low), last);
+  };
+  ir::SliceRange exact{clamped(range.begin, 0), clamped(range.end, forward ? 0 : -1), range.step};
+  if (exact.begin == range.begin && exact.end == range.end) return;
+  exact.end = forward ? ir::maximum(exact.begin, exact.end) : ir::minimum(exact.begin, exact.end);
+  range = std::move(exact);
+  node.lengths().clamped = true;
 }
 
 Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
@@ -70,6 +87,8 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     const Dim first = forward || !extent.is(0) ? 0 : -1;
     ir::SliceRange range{clamp_bound(bounds.starts[i], extent, first, last),
                          clamp_bound(bounds.ends[i], extent, forward ? 0 : -1, last), step};
+    if (!extent.is_static() && bounds.starts[i].is_static() && bounds.ends[i].is_static())
+      clamp_to_length(node, range, extent);
     const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;
     if (span.is_static() && span.value() < 0) range.end = range.begin;
     attrs.ranges[static_cast<size_t>(axis)] = std::move(range);

@@ -121,16 +121,29 @@ std::vector<Dim> below(const SizeTerm& term) {
   return shrinks ? std::vector<Dim>{a * times} : std::vector<Dim>{};
 }
 
+// The operands of a term of which one or the other is the term: min(a, b), -max(a, b).
+std::vector<Dim> one_of(const SizeTerm& term) {
+  const auto made = term.factors.size() == 1 ? parse_formula(term.factors[0]) : std::nullopt;
+  if (!made || made->function != (term.coefficient > 0 ? SizeFunction::Min : SizeFunction::Max))
+    return {};
+  return {dim_of(made->a) * term.coefficient, dim_of(made->b) * term.coefficient};
+}
+
 // The largest that is found; the bounds of the terms do not tell that M - floordiv(M, 2) is not
 // negative.
 Bound lower_bound(const Dim& dim, int replaced) {
   if (dim.overflowed()) return std::nullopt;
   const std::string text = to_string(dim);
   Bound low = bounds_of(text).low;
-  if (replaced == 0) return low;
-  for (const SizeTerm& term : terms_of(text))
-    for (const Dim& each : below(term))
-      low = either(low, lower_bound(dim - dim_of(term) + each, replaced - 1), true);
+  if (replaced == 0 || text.size() > kLongestFormula) return low;
+  for (const SizeTerm& term : terms_of(text)) {
+    const auto with = [&](const Dim& each) {
+      return lower_bound(dim - dim_of(term) + each, replaced - 1);
+    };
+    for (const Dim& each : below(term)) low = either(low, with(each), true);
+    if (const auto operands = one_of(term); !operands.empty())
+      low = either(low, both(with(operands[0]), with(operands[1]), false), true);
+  }
   return low;
 }
 
