@@ -304,21 +304,21 @@ class Errors(unittest.TestCase):
 
 class Progress(unittest.TestCase):
     def test_a_line_a_step_where_there_is_no_terminal(self):
-        from attacca._tune import _Bar
+        from attacca._progress import Bar
         stream = io.StringIO()
-        bar = _Bar(2, stream)
+        bar = Bar(2, stream)
         bar.show("M=1")
         bar.step("M=1")
         self.assertRegex(stream.getvalue(), r"^tune 0/2 M=1\ntune 1/2 M=1, \d+\.\d s\n$")
 
     def test_a_bar_on_a_terminal(self):
-        from attacca._tune import _Bar
+        from attacca._progress import Bar
 
         class Terminal(io.StringIO):
             def isatty(self):
                 return True
         stream = Terminal()
-        _Bar(1, stream).step("M=1")
+        Bar(1, stream).step("M=1")
         self.assertIn("[##############################] 1/1 M=1", stream.getvalue())
         self.assertTrue(stream.getvalue().endswith("\n"))
 

@@ -125,12 +125,15 @@ class Source {
 
   std::pair<std::string, std::string> grouped() {
     batched_ = false;
-    const char* dtype = pick<const char*>({"bf16", "f16"});
-    const bool transposed = number(2), halves = number(2);
+    const std::string dtype = pick<const char*>({"bf16", "f16", "f8e4m3", "s8"});
+    const bool bytes = dtype == "f8e4m3" || dtype == "s8";
+    const bool transposed = bytes || number(2), halves = number(2);
     const int groups = pick<int>({1, 3, 40}), columns = halves ? 2 * n_ : n_;
     const auto [rows, row] = transposed ? std::pair(columns, k_) : std::pair(k_, columns);
+    const std::string product =
+        fmt::format("grouped_matmul(a, {}(w), o)", transposed ? "transpose" : "");
     const std::string h =
-        fmt::format("h = grouped_matmul(a, {}(w), o)\n", transposed ? "transpose" : "");
+        bytes ? fmt::format("h = cast({}, f32)\n", product) : fmt::format("h = {}\n", product);
     return tail(matrix("a", dtype, m_, k_) +
                     fmt::format(", w: {0}[{1}, {2}, {3}], o: s32[{1}]", dtype, groups, rows, row),
                 h + (halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)

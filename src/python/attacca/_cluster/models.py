@@ -144,7 +144,7 @@ def _read_shape(line: str, where: str) -> Part:
                for name, value in zip("mnk", shape[:3]))
     try:
         plan = _core.Plan.matmul(shape.dtype, shape.b_layout, shape.epilogue, shape.out_dtype
-                                 or shape.dtype, "cpu", "fp32", "known", 0, 1)
+                                 or shape.dtype, "cpu", "fp32", "known", 0, 1, False)
     except (Error, TypeError) as error:
         raise Error(f"the line is not a shape: {error}", where, example) from error
     return Part(_core.Graph.parse(plan.graph_text()), {"M": m, "N": n, "K": k})
