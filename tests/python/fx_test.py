@@ -491,6 +491,13 @@ class Levels(unittest.TestCase):
             return early, y, (x @ w[:, :8]) + late
         self.rewritten(function, X, W, C, regions=2)
 
+    def test_parts_of_a_split_at_other_levels_than_the_split(self):
+        def function(x, w):
+            first, second = torch.split(torch.exp(x), 8, dim=1)
+            return torch.relu((second + torch.cumsum(first, 0)) @ w)
+        ops = self.rewritten(function, X, W[:8], regions=1)
+        self.assertNotIn("aten.relu", ops)
+
     def test_equal_levels_are_explained_once_by_their_own_names(self):
         def layers(count):
             def run(x, w):

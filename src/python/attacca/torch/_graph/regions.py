@@ -267,13 +267,15 @@ def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: lis
 
 
 def _operands(nodes: list[torch.fx.Node]) -> list[torch.fx.Node]:
-    """The tensors that the nodes read and do not compute, in order."""
+    """The tensors that the nodes read and do not compute, in order. A part of a split reads what is
+    split, wherever the split itself is."""
     inside = set(nodes)
     seen: dict[torch.fx.Node, None] = {}
     for node in nodes:
-        for operand in _tensors(node.all_input_nodes):
-            if operand not in inside:
-                seen[operand] = None
+        for operand in node.all_input_nodes:
+            read = operand.all_input_nodes \
+                if isinstance(operand.meta.get("val"), (tuple, list)) else [operand]
+            seen |= dict.fromkeys(each for each in _tensors(read) if each not in inside)
     return list(seen)
 
 
