@@ -175,7 +175,7 @@ def stand_in(group, count):
             pass
 
     made = OnFile(group, torch.device("cpu"))
-    exchange._exchanges[(group.group_name, torch.device("cpu"), True)] = made
+    exchange._exchanges.setdefault(group, {})[torch.device("cpu"), True] = made
     return memory
 
 
@@ -201,6 +201,8 @@ def in_pieces():
                                        atol=calls.tolerance)
         check_alike(results["all_reduce"])
         check_alike(results["uneven"])
+    for signal in memory.signals:
+        signal.wait()
 
 
 def compiled():
@@ -300,7 +302,6 @@ class CollectiveProducts(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) == 2 and sys.argv[1] in CASES:
         CASES[sys.argv[1]]()
-        ranks.leave()
-        print("compared")
+        ranks.leave("compared")
     else:
         unittest.main()

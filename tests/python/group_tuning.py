@@ -101,8 +101,7 @@ def agree():
     plan = attacca.compile(GRAPH, device="cuda")
     assert {d.source for d in plan.prepare(M=200).decisions} == {"database"}
     check_subgroup(rank, count)
-    ranks.leave()
-    print("agreed")
+    ranks.leave("agreed")
 
 
 def check_subgroup(rank, count):
@@ -165,8 +164,7 @@ def errors():
     fails("group is a int", attacca.tune, GRAPH, M=5, group=3)
     attacca.tune(GRAPH, M=5, **given)
     assert timed(folder)[5] >= PROBLEMS_OF_EACH
-    ranks.leave()
-    print("all heard")
+    ranks.leave("all heard")
 
 
 def dying():
@@ -228,8 +226,7 @@ def verdicts():
     fails("group", _rewrite.Options.of, {"group": dist.group.WORLD, "policy": "always",
                                          "compare": False, "tuning": "known"})
     assert attacca.torch.Pass(options).uuid() is None
-    ranks.leave()
-    print("decided alike")
+    ranks.leave("decided alike")
 
 
 CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying}

@@ -164,7 +164,6 @@ class Overlap(unittest.TestCase):
 if __name__ == "__main__":
     if len(sys.argv) == 2 and sys.argv[1] in CASES:
         CASES[sys.argv[1]]()
-        ranks.leave()
-        print("compared")
+        ranks.leave("compared")
     else:
         unittest.main()

@@ -83,8 +83,7 @@ def compare():
     rank, count = ranks.join()
     for by_sequence in (False, True) if count == 2 else (True,):
         compare_block(rank, count, by_sequence)
-    ranks.leave()
-    print("compared")
+    ranks.leave("compared")
 
 
 def compare_block(rank, count, by_sequence):

@@ -12,6 +12,7 @@ import socket
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -39,8 +40,12 @@ class Exchange(Protocol):
 class Whole:
     """The exchange by a collective of the group's backend."""
 
-    def __init__(self, group: dist.ProcessGroup):
-        self._group = group
+    def __init__(self, name: str):
+        self._name = name
+
+    @property
+    def _group(self) -> dist.ProcessGroup:
+        return dist.distributed_c10d._resolve_process_group(self._name)
 
     def gather(self, shard: torch.Tensor, consume: Consume) -> None:
         gathered = shard.new_empty((self._group.size(), *shard.shape))
@@ -158,7 +163,9 @@ def _timeout(group: dist.ProcessGroup, device: torch.device) -> timedelta:
     return getattr(options, "_timeout", timedelta(minutes=10))
 
 
-_exchanges: dict[tuple[str, torch.device, bool], Exchange] = {}
+# By group, not by its name: after destroy_process_group another group may have it.
+_exchanges: WeakKeyDictionary[dist.ProcessGroup,
+                              dict[tuple[torch.device, bool], Exchange]] = WeakKeyDictionary()
 
 
 def exchange(name: str, device: torch.device, symmetric: bool) -> Exchange:
@@ -170,12 +177,13 @@ def exchange(name: str, device: torch.device, symmetric: bool) -> Exchange:
         symmetric: Whether symmetric memory may be used. The first call asks the other ranks whether
             all of them can.
     """
-    known = _exchanges.get((name, device, symmetric))
+    group = dist.distributed_c10d._resolve_process_group(name)
+    of_group = _exchanges.setdefault(group, {})
+    known = of_group.get((device, symmetric))
     if known is None:
-        group = dist.distributed_c10d._resolve_process_group(name)
         pieces = symmetric and device.type == "cuda" and _all_share_memory(group, device)
-        known = Pieces(group, device) if pieces else Whole(group)
-        _exchanges[(name, device, symmetric)] = known
+        known = Pieces(group, device) if pieces else Whole(name)
+        of_group[(device, symmetric)] = known
     return known
 
 
