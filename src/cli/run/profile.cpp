@@ -8,17 +8,13 @@
 
 #include "epilogue/epilogue.hpp"
 #include "fuse/explain/common.hpp"
+#include "tune/measure.hpp"
 
 namespace attacca::cli {
 namespace {
 
 constexpr size_t kRows = 30;       // of a table on a screen
 constexpr size_t kOpsWidth = 100;  // characters
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 double sum_of(const std::vector<run::RegionTime>& round) {
   double sum = 0;
@@ -83,7 +79,7 @@ Profile profile_of(const std::vector<std::vector<run::RegionTime>>& rounds,
   std::map<std::string, Profile::Ops> ops;
   for (auto& [region, sums] : times) {
     Profile::Region made = describe(*region, partition);
-    made.seconds = median(std::move(sums));
+    made.seconds = tune::median(std::move(sums));
     Profile::Ops& same = ops.try_emplace(made.ops, Profile::Ops{made.ops, 0, 0}).first->second;
     ++same.regions;
     same.seconds += made.seconds;

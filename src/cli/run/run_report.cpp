@@ -11,14 +11,10 @@
 #include "support/files/draft_file.hpp"
 #include "support/progress.hpp"
 #include "support/text/json.hpp"
+#include "tune/measure.hpp"
 
 namespace attacca::cli {
 namespace {
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 std::string index_of(int64_t at, const std::vector<int64_t>& shape) {
   std::vector<int64_t> index(shape.size());
@@ -133,11 +129,11 @@ json::Value to_json(const RunReport& report) {
 }  // namespace
 
 Timing summarize(const std::vector<double>& fused_ms, const std::vector<double>& other_ms) {
-  if (other_ms.empty()) return {median(fused_ms), 0, 0};
+  if (other_ms.empty()) return {tune::median(fused_ms), 0, 0};
   std::vector<double> ratios;
   for (size_t i = 0; i < fused_ms.size(); ++i)
     ratios.push_back(other_ms[i] / std::max(fused_ms[i], 1e-6));
-  return {median(fused_ms), median(other_ms), median(ratios)};
+  return {tune::median(fused_ms), tune::median(other_ms), tune::median(ratios)};
 }
 
 Result<std::vector<OutputCheck>> check_outputs(const Job& job, ir::Mode mode,
