@@ -17,7 +17,8 @@ namespace {
 // Kernels of one product of 16-bit floats, or of a gate, whose factors lie row by row along k.
 bool is_plain(const Kernel& kernel) {
   const attacca_info info = kernel.record->info();
-  const bool floats = info.input_types[0] == std::string("bf16") && !info.widened;
+  const char* const type = info.input_types[0];  // null: it multiplies nothing
+  const bool floats = type != nullptr && type == std::string("bf16") && !info.widened;
   return floats && info.accumulators > 0 && info.packed_bits == 0 && !info.grouped &&
          !info.scaled_blocks && info.a_k_major && info.b_k_major && !info.alternate_columns;
 }

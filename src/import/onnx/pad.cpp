@@ -22,9 +22,11 @@ namespace {
 Result<Expr> padded_with(Node& node, const Expr& x, const Expr& value, int64_t axis,
                          const Dim& before, const Dim& after) {
   constexpr int64_t kLimit = int64_t{1} << 40;
-  for (const Dim& pad : {before, after})
-    if (pad.overflowed() || std::abs(pad.maybe_value().value_or(0)) > kLimit)
+  for (const Dim& pad : {before, after}) {
+    const int64_t known = pad.maybe_value().value_or(0);
+    if (pad.overflowed() || known > kLimit || known < -kLimit)
       return fail("a padding is too large");
+  }
   ATTACCA_TRY(const Value current, x.value);
   Shape border = node.shape(current);
   Dim& extent = border[static_cast<size_t>(axis)];
