@@ -110,7 +110,7 @@ def tune_problem(problem: Problem, device: str, tuning: str, seconds: float) -> 
     """
     found: dict[str, Any] = json.loads(_core.tune_problem(problem.text, device, tuning, seconds))
     key = Key(found["problem"], found["shape"])
-    if key != problem.key:  # else the choice would be stored where nobody looks for it
+    if key != problem.key:  # a plan would look under another key and not find the choice
         raise Error(f"the problem is {key.shape} here and was {problem.key and problem.key.shape}",
                     "problem", "install the same version of Attacca everywhere")
     return found
