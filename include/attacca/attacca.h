@@ -334,7 +334,8 @@ ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instan
 
 /* ---- A GPU's memory, streams and events, for programs that hold tensors there without CUDA's own
  * headers. Addresses, streams and events are the driver's (CUdeviceptr, CUstream, CUevent). Any
- * number of threads may use one device; the calls make its primary context current. */
+ * number of threads may use one device; its primary context is current during the
+ * calls, and what was current before is again afterwards. */
 
 typedef struct attacca_device attacca_device;
 

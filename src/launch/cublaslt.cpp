@@ -150,7 +150,8 @@ Result<std::shared_ptr<const CublasLt>> CublasLt::open(const gpu::Device& device
                                     {"cublasLtMatmulAlgoGetHeuristic", f.heuristic},
                                     {"cublasLtMatmulAlgoConfigGetAttribute", f.config_get},
                                     {"cublasLtMatmul", f.matmul}}));
-  ATTACCA_TRY_VOID(device.make_current());
+  const gpu::Current current(device);
+  ATTACCA_TRY_VOID(current.entered());
   ATTACCA_TRY_VOID(f.check(f.create(&made->handle_), "cublasLtCreate"));
   return made;
 }

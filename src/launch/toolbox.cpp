@@ -81,6 +81,8 @@ Result<std::shared_ptr<const Kernel>> Toolbox::load_once(const std::string& key,
   gpu::Module module;
   gpu::Function function;
   if (device_.is_here()) {
+    const gpu::Current current(device_);
+    ATTACCA_TRY_VOID(current.entered());
     ATTACCA_TRY(module, gpu::Module::load(device_, *cubin.bytes));
     ATTACCA_TRY(function, module.function(cubin.kernel));
     const auto shared = static_cast<uint32_t>(form != nullptr ? form->shared_bytes : 0);

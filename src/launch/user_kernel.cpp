@@ -43,6 +43,8 @@ class KernelLaunch : public Runnable {
                                                     const std::vector<char>& image,
                                                     const std::string& entry,
                                                     const gpu::Launch& shape) {
+    const gpu::Current current(toolbox->device());
+    ATTACCA_TRY_VOID(current.entered());
     ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
     ATTACCA_TRY(const gpu::Function function, module.function(entry));
     if (shape.shared_bytes > kSharedWithoutAsking)

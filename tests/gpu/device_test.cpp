@@ -15,13 +15,26 @@ namespace {
 
 #define FAKE(name) fake<decltype(name)>(#name)
 
+extern "C" {
+int cuCtxGetCurrent(void** context);
+int cuCtxSetCurrent(void* context);
+}
+
+// No calls, and no context of an earlier test.
+void begin_anew() {
+  FAKE(cuCtxSetCurrent)(nullptr);
+  FAKE(fake_cuda_reset)();
+}
+
 struct DeviceTest : testing::Test {
-  void SetUp() override { FAKE(fake_cuda_reset)(); }
+  void SetUp() override { begin_anew(); }
 };
 
 // Everything once: memory there and back, a launch, events, a graph.
 Status use_everything() {
   ATTACCA_TRY(const Device device, Device::open(1));
+  const Current current(device);
+  ATTACCA_TRY_VOID(current.entered());
   ATTACCA_TRY(DeviceMemory memory, DeviceMemory::allocate(device, 16));
   ATTACCA_TRY(PinnedMemory pinned, PinnedMemory::allocate(device, 16));
   ATTACCA_TRY(Stream stream, Stream::create(device));
@@ -83,7 +96,7 @@ TEST_F(DeviceTest, EveryCallMayFail) {
       "cuMemFree_v2",   "cuMemFreeHost",  "cuStreamDestroy_v2", "cuEventDestroy_v2",
       "cuModuleUnload", "cuGraphDestroy", "cuGraphExecDestroy", "cuDevicePrimaryCtxRelease_v2"};
   for (int i = 0; i < calls; ++i) {
-    FAKE(fake_cuda_reset)();
+    begin_anew();
     const int live = FAKE(fake_cuda_live)();
     FAKE(fake_cuda_fail)(i, 2);
     const Status status = use_everything();
@@ -93,8 +106,8 @@ TEST_F(DeviceTest, EveryCallMayFail) {
     bool is_destructor = false;
     for (const std::string_view name : gives_back) is_destructor |= failed == name;
     if (status) {
-      // Destructors ignore failures, also that of making the context current.
-      EXPECT_TRUE(is_destructor || failed == "cuCtxGetCurrent") << failed;
+      // Destructors ignore failures, also those of changing the context.
+      EXPECT_TRUE(is_destructor || failed.starts_with("cuCtx")) << failed;
       continue;
     }
     EXPECT_EQ(status.error().what, failed + ": CUDA_ERROR_OUT_OF_MEMORY (2): out of memory");
@@ -115,6 +128,37 @@ TEST_F(DeviceTest, ErrorsSayWhere) {
   const auto function = good->function("missing");
   ASSERT_FALSE(function);
   EXPECT_EQ(function.error().where, "missing");
+}
+
+// Whoever shares the thread, such as PyTorch, finds its own device.
+TEST_F(DeviceTest, CallsLeaveTheCurrentContextAsItWas) {
+  const auto first = Device::open(0), second = Device::open(1);
+  ASSERT_TRUE(first && second);
+  void* current = nullptr;
+  const auto is_current = [&] {
+    FAKE(cuCtxGetCurrent)(&current);
+    return current;
+  };
+  FAKE(cuCtxSetCurrent)(nullptr);
+  { const auto memory = DeviceMemory::allocate(*second, 16); }
+  EXPECT_EQ(is_current(), nullptr);
+  { const auto memory = DeviceMemory::allocate(*first, 16); }
+  EXPECT_EQ(is_current(), first->context());  // as the CUDA runtime would
+  {
+    const auto memory = DeviceMemory::allocate(*second, 16);
+    EXPECT_EQ(is_current(), first->context());
+    {
+      const Current entered(*second);
+      ASSERT_TRUE(entered.entered());
+      EXPECT_EQ(is_current(), second->context());
+      EXPECT_TRUE(second->synchronize());
+      EXPECT_EQ(is_current(), second->context());
+    }
+    EXPECT_EQ(is_current(), first->context());
+  }
+  EXPECT_EQ(is_current(), first->context());
+  const Current nowhere(Device::described({}));
+  EXPECT_FALSE(nowhere.entered());
 }
 
 TEST_F(DeviceTest, NothingIsAllocatedForNoBytes) {

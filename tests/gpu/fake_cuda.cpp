@@ -42,13 +42,23 @@ State& state() {
 }
 thread_local void* current_context = nullptr;
 
-// Notes the call; the code that it must return at once, or 0.
+// The calls that need a current context.
+bool needs_context(const std::string& symbol) {
+  for (const char* begin : {"cuLaunch", "cuMem", "cuModule", "cuStreamCreate", "cuEventCreate",
+                            "cuGraphLaunch", "cuFuncSet", "cuOccupancy", "cuCtxSynchronize"})
+    if (symbol.starts_with(begin)) return true;
+  return false;
+}
+
+// Notes the call; the code that it must return at once, or 0. CUDA_ERROR_INVALID_CONTEXT where
+// there is none.
 int note(const char* symbol, const std::string& arguments = {}) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   const bool apart = !arguments.empty() && arguments[0] != ' ';
   s.calls += std::string(symbol) + (apart ? " " : "") + arguments + "\n";
-  return s.count++ == s.fail_call ? s.fail_code : 0;
+  if (s.count++ == s.fail_call) return s.fail_code;
+  return current_context == nullptr && needs_context(symbol) ? 201 : 0;
 }
 
 int make(const char* symbol, void** handle, const std::string& arguments = {}) {

@@ -91,10 +91,21 @@ Status Device::make_current() const {
   if (!is_here())
     return fail(fmt::format("{} is described, not here", info().name), "device",
                 "save the plan with its kernels, and load it where that device is");
-  ContextHandle current = nullptr;
-  ATTACCA_TRY_VOID(driver().call(driver().context_get_current, &current));
-  if (current == context()) return {};
   return driver().call(driver().context_set_current, context());
+}
+
+Current::Current(const Device& device) : device_(device) {
+  if (device.is_here()) {
+    const Driver& driver = device.driver();
+    entered_ = driver.call(driver.context_get_current, &before_);
+    if (!entered_ || before_ == device.context()) return;
+  }
+  entered_ = device.make_current();
+  restores_ = entered_ && (before_ != nullptr || device.info().ordinal != 0);
+}
+
+void Current::restore() const {
+  (void)device_.driver().call(device_.driver().context_set_current, before_);
 }
 
 Status Device::synchronize() const {

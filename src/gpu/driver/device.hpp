@@ -29,17 +29,16 @@ class Device {
   const Driver& driver() const { return *state_->driver; }
   const DeviceInfo& info() const { return state_->info; }
   ContextHandle context() const { return state_->context; }
-  // Makes its context current for the calling thread; cheap if it already is.
+  // Makes its context current for the calling thread, where it stays; for a process that is ours.
+  // A library's calls leave the thread as it was (Current): PyTorch's device is the one whose
+  // context is current.
   Status make_current() const;
   Status synchronize() const;
   Result<size_t> free_memory() const;
 
-  // make_current(), then the call.
+  // The call, with its context current.
   template <class... Parameters, class... Arguments>
-  Status call(const DriverFunctionEntry<Parameters...>& entry, Arguments... arguments) const {
-    ATTACCA_TRY_VOID(make_current());
-    return driver().call(entry, arguments...);
-  }
+  Status call(const DriverFunctionEntry<Parameters...>& entry, Arguments... arguments) const;
 
  private:
   struct State {
@@ -57,6 +56,36 @@ class Device {
   std::shared_ptr<const State> state_;
 };
 
+// While it lives, a device's context is current for the calling thread; then the one that was
+// before. Where none was, that of device 0 stays: it is the one that the CUDA runtime would make
+// current.
+class [[nodiscard]] Current {
+ public:
+  explicit Current(const Device& device);  // which must outlive it
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current() {
+    if (restores_) restore();
+  }
+
+  const Status& entered() const { return entered_; }
+
+ private:
+  void restore() const;
+
+  const Device& device_;
+  ContextHandle before_ = nullptr;
+  bool restores_ = false;
+  Status entered_;
+};
+
+template <class... Parameters, class... Arguments>
+Status Device::call(const DriverFunctionEntry<Parameters...>& entry, Arguments... arguments) const {
+  const Current current(*this);
+  ATTACCA_TRY_VOID(current.entered());
+  return driver().call(entry, arguments...);
+}
+
 // A handle that is destroyed with its owner, by the driver's function `Destroy`.
 template <class Handle, auto Destroy>
 class Owned {
@@ -73,7 +102,7 @@ class Owned {
   }
   ~Owned() {
     if (handle_ == Handle{}) return;
-    (void)device_->make_current();
+    const Current current(*device_);  // even if that fails, the driver may know the handle
     (void)device_->driver().call(device_->driver().*Destroy, handle_);
   }
 
@@ -185,7 +214,7 @@ class Function {
   Status allow_shared_bytes(uint32_t bytes) const;
   Result<int> max_blocks_per_sm(int threads, size_t shared_bytes) const;
   // `parameters`: a pointer to each of the kernel's parameters. The context of the module must be
-  // current (Device::make_current).
+  // current (Current).
   Status launch(const Launch& launch, StreamHandle stream, void** parameters) const {
     const auto& [grid, block, shared, dependent] = launch;
     if (dependent && driver_->version() >= kDependentLaunchDriver)

@@ -99,7 +99,8 @@ Status CudaInstance::Impl::launch(std::span<void* const> inputs, std::span<void*
                                   const BetweenSteps* between) const {
   ATTACCA_TRY_VOID(check_alignments(inputs, outputs));
   const gpu::Device& device = toolbox->device();
-  ATTACCA_TRY_VOID(device.make_current());
+  const gpu::Current current(device);
+  ATTACCA_TRY_VOID(current.entered());
   const Bases bases{inputs, outputs, static_cast<char*>(constants ? constants->pointer() : nullptr),
                     static_cast<char*>(workspace)};
   const auto all_addresses = addresses.take([this] { return no_addresses(); });
