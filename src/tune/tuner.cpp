@@ -96,6 +96,9 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
     else
       result.excluded.push_back({candidate.kernel, "ranked below those that were timed"});
   }
+  if (options.modelled && !options.quick &&
+      std::find(first.begin(), first.end(), *options.modelled) == first.end())
+    first.push_back(*options.modelled);
   const TieOrder order(first, options.before);
   TimingRequest request = make_request(*toolbox, text, {}, 0);
   const Stopwatch stopwatch = {

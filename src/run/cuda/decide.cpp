@@ -114,8 +114,9 @@ void prefer_built(const StepContext& context, const problem::Problem& problem,
   fused.expected = std::move(built.expected);
 }
 
+// `modelled`: what is chosen if nothing is measured.
 Status measure(const StepContext& context, const fuse::Region& region,
-               const problem::Problem& problem, Decision& decision) {
+               const problem::Problem& problem, Candidate modelled, Decision& decision) {
   ATTACCA_TRY(const problem::ProblemText text,
               problem::write_problem(context.graph(), region, context.symbols, context.mode(),
                                      context.alignment_of));
@@ -124,6 +125,7 @@ Status measure(const StepContext& context, const fuse::Region& region,
   Decision known = decision;
   if (!asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, known))
     options.before = std::move(known.candidate);
+  options.modelled = std::move(modelled);
   ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox(), text, options));
   // A thorough choice that was timed again beside the quick candidates stays one.
   if (options.before && !known.quick) tuned.choice.quick = false;
@@ -131,6 +133,7 @@ Status measure(const StepContext& context, const fuse::Region& region,
   decision.seconds = tuned.choice.seconds;
   decision.unfused_seconds = tuned.choice.unfused_seconds;
   decision.quick = tuned.choice.quick;
+  decision.modelled = std::move(options.modelled);
   decision.source = "measured";
   decision.trials = std::move(tuned.trials);
   decision.excluded = std::move(tuned.excluded);
@@ -156,7 +159,9 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
     return {};
   if (measures(context.options().tuning)) {
-    const Status measured = measure(context, region, problem, decision);
+    const Status measured =
+        measure(context, region, problem, fused.doubt.empty() ? fused.ranked.front() : Candidate{},
+                decision);
     if (measured) return {};
     // A kernel may fail on made-up data.
     decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
@@ -201,6 +206,13 @@ void decide_by_model(const StepContext& context, const problem::Problem& problem
   decision.candidate = std::move(unfused->candidate);
   decision.expected_seconds = unfused->seconds;
   choose_proposal(context, problem, decision);
+}
+
+Candidate modelled(const StepContext& context, const problem::Problem& problem,
+                   const launch::Candidates& fused) {
+  Decision decision;
+  if (!fused.ranked.empty()) decide_by_model(context, problem, fused, decision);
+  return std::move(decision.candidate);
 }
 
 // Whether a quick tuning would measure in vain.
@@ -254,7 +266,8 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
                                                            context.options().tune_options.filter));
   std::string model = "model";
   if (measures(context.options().tuning) && !is_in_vain(context, problem, fused)) {
-    const Status measured = measure(context, region, problem, decision);
+    const Status measured =
+        measure(context, region, problem, modelled(context, problem, fused), decision);
     // `Always` reports a failed measurement. Otherwise a plan is made without it.
     if (measured || context.options().tuning == Tuning::Always) return measured;
     model += fmt::format(", not measured: {}", measured.error().what);
