@@ -81,7 +81,9 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
   ATTACCA_TRY(launch::Candidates fused, ways_to_fuse(toolbox, problem, options.filter));
   result.excluded = std::move(fused.excluded);
   std::vector<launch::Candidate> first;
-  if (auto unfused = unfused_candidates(toolbox, problem)) {
+  if (problem.batch_invariant) {
+    result.excluded.push_back({"unfused", std::string(launch::kVariantVendor)});
+  } else if (auto unfused = unfused_candidates(toolbox, problem)) {
     first = *std::move(unfused);
     std::erase_if(first, [&](const launch::Candidate& candidate) {
       return candidate.algorithm >= options.most_algorithms;

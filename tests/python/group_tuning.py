@@ -229,7 +229,28 @@ def verdicts():
     ranks.leave("decided alike")
 
 
-CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying}
+def invariant():
+    """Batch-invariant problems are shared out like others."""
+    folder, _, _ = begin()
+    import torch.distributed as dist
+
+    import attacca
+    found = attacca.tune(GRAPH, M=SIZES, batch_invariant=True, group=dist.group.WORLD,
+                         progress=False)
+    each = gathered(found)
+    assert all(one == each[0] for one in each), each
+    assert timed(folder) == dict.fromkeys(SIZES, PROBLEMS_OF_EACH)
+    plan = attacca.compile(GRAPH, device="cuda", batch_invariant=True)
+    for tuned in found:
+        planned = plan.prepare(**tuned.sizes).decisions
+        assert {one.source for one in planned} == {"database"}, planned
+        assert [one.candidate for one in planned] == [
+            one.candidate for one in tuned.decisions], (planned, tuned)
+    ranks.leave("one choice")
+
+
+CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying,
+         "invariant": invariant}
 
 
 def run_case(case, count):
@@ -248,6 +269,11 @@ class GroupTuning(unittest.TestCase):
         for ended in run_case("errors", 2):
             self.assertEqual(ended.status, 0, ended.output)
             self.assertIn("all heard", ended.output)
+
+    def test_batch_invariant_choices_are_those_of_all_ranks(self):
+        for ended in run_case("invariant", 3):
+            self.assertEqual(ended.status, 0, ended.output)
+            self.assertIn("one choice", ended.output)
 
     def test_a_rank_that_dies_ends_the_others(self):
         *others, last = run_case("dying", 2)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TextIO
 
 from .._errors import Error, MissingModule
 from .._plan import Decision
-from .._problems import Key, Machine, Problem, Row, decision_of, rows_of, store
+from .._problems import ONLY_WAY, Key, Machine, Problem, Row, decision_of, rows_of, store
 from .._progress import Bar
 from . import scores, task
 
@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
     def decision(self, problem: Problem) -> Decision:
         """How the problem is computed on the machine."""
         if problem.key is None:
-            return Decision("unfused", "only way", 0, 0)
+            return ONLY_WAY
         if problem.key in self.failures:
             return Decision("", f"failed: {self.failures[problem.key]}", 0, 0)
         if problem.key in self.decided:
