@@ -229,6 +229,24 @@ def verdicts():
     ranks.leave("decided alike")
 
 
+def fewer():
+    """Rank 0 compiles a graph more than rank 1, which stays."""
+    rank, _ = ranks.join(seconds=5)
+    import torch.distributed as dist
+
+    from attacca.torch import _rewrite
+    options = _rewrite.Options(compare=False, tuning="model", group=dist.group.WORLD).check()
+    _rewrite.rewrite(traced(24).graph, options)
+    if rank:
+        time.sleep(15)
+    else:
+        said = fails("graph 2 that this rank compiles with the group: a rank ended or did not "
+                     "answer", _rewrite.rewrite, traced(24).graph, options)
+        assert "compile the same graphs on all ranks" in said, said
+        print("heard of it", flush=True)
+    os._exit(0)
+
+
 def invariant():
     """Batch-invariant problems are shared out like others."""
     folder, _, _ = begin()
@@ -249,7 +267,7 @@ def invariant():
     ranks.leave("one choice")
 
 
-CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying,
+CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying, "fewer": fewer,
          "invariant": invariant}
 
 
@@ -288,6 +306,11 @@ class Compiling(unittest.TestCase):
         for ended in run_case("verdicts", 2):
             self.assertEqual(ended.status, 0, ended.output)
             self.assertIn("decided alike", ended.output)
+
+    def test_a_rank_that_compiles_fewer_graphs_is_an_error_that_says_so(self):
+        first, _ = run_case("fewer", 2)
+        self.assertEqual(first.status, 0, first.output)
+        self.assertIn("heard of it", first.output)
 
 
 if __name__ == "__main__":
