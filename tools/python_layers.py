@@ -28,7 +28,7 @@ RANKS = {
          ["__init__"],
          ["onnxruntime", "torch"],
          ["__main__"]],
-    "_cluster": [["__init__", "models", "task"], ["driver"], ["page"]],
+    "_cluster": [["__init__", "models", "scores", "task"], ["driver"], ["page"]],
     "_functions": [["table"], ["values"], ["binding", "pointwise", "views", "parts", "products"],
                    ["reductions"],
                    ["__init__"]],

@@ -91,6 +91,8 @@ PAGES = [
          command="bench/gpu/ranking.py collect (on a GPU), train, evaluate",
          data=("bench/data/candidates.csv", "bench/data/candidates2.csv",
                "bench/data/candidates3.csv")),
+    Page("tuning-growth", "how long tuning takes for up to a million problems on up to 1,000 GPUs",
+         command="bench/tuning_growth.py database, scheduler, page", data=("tuning-growth.csv",)),
     Page("cpu", "fused beside op by op and oneDNN's post-ops, on a CPU", command="make bench-cpu"),
     Page("onnx", "small ONNX models in f32, fp16 and quantised, beside ONNX Runtime, on a CPU",
          command="make bench-onnx"),

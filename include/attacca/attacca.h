@@ -169,8 +169,8 @@ typedef struct attacca_options {
   int32_t threads;       /* of the CPU; 0: all cores */
   int32_t unfused_graph; /* not 0: every op on its own */
   /* Not 0: the bits of a row of a product do not depend on how many rows there are
-   * (docs/numerics.md). A GPU's kernels are then chosen by the model: nothing is measured, and the
-   * vendor library is not used. */
+   * (docs/numerics.md). A GPU's kernels are then those that sum in one order, which the model
+   * chooses, and the vendor library is not used. */
   int32_t batch_invariant;
 } attacca_options;
 
@@ -390,14 +390,15 @@ ATTACCA_API attacca_status* attacca_machine_json(const char* device, attacca_byt
 /* The names of a graph's sizes, as a list in JSON. */
 ATTACCA_API attacca_status* attacca_graph_symbols(const attacca_graph* graph, attacca_bytes** json);
 /* The problems of a graph, one for each region that kernels are chosen for, without tuning them.
- * `device`: "cuda" or "cuda:1", or a GPU that need not be here, "h200" or "sm_90". mode NULL:
- * "fp32". `sizes`: one of each symbol. */
+ * `device`: "cuda" or "cuda:1", or a GPU that need not be here, "h200" or "sm_90". mode: "fp32",
+ * "eager", "fp32+batch_invariant" or "eager+batch_invariant"; NULL: "fp32". `sizes`: one of each
+ * symbol. */
 ATTACCA_API attacca_status* attacca_graph_problems(const attacca_graph* graph, const char* device,
                                                    const char* mode, const attacca_size* sizes,
                                                    size_t count, attacca_bytes** json);
 /* Chooses the kernel of a problem, a member "text" of attacca_graph_problems, as a plan does, and
- * stores what was measured. tuning NULL: "measure"; seconds as attacca_options' tuning_seconds. The
- * member "choice" of the JSON is a row of the database. */
+ * stores what was measured. tuning NULL: "measure"; seconds as attacca_options'
+ * tuning_seconds. The member "choice" of the JSON is a row of the database. */
 ATTACCA_API attacca_status* attacca_problem_tune(const char* problem, const char* device,
                                                  const char* tuning, double seconds,
                                                  attacca_bytes** json);

@@ -773,9 +773,11 @@ inline Result<std::string> graph_symbols(const Graph& graph) {
   return detail::text_of(
       [&](attacca_bytes** into) { return attacca_graph_symbols(graph.handle(), into); });
 }
-inline Result<std::string> graph_problems(
-    const Graph& graph, const std::string& device, Mode mode,
-    const std::vector<std::pair<std::string, int64_t>>& sizes) {
+inline Result<std::string> graph_problems(const Graph& graph, const std::string& device, Mode mode,
+                                          const std::vector<std::pair<std::string, int64_t>>& sizes,
+                                          bool batch_invariant = false) {
+  const std::string mode_text = std::string(kModeNames[static_cast<size_t>(mode)]) +
+                                (batch_invariant ? "+batch_invariant" : "");
   detail::GivenTexts texts = {{"device", device}};
   std::vector<attacca_size> given;
   for (const auto& [symbol, value] : sizes) {
@@ -784,8 +786,7 @@ inline Result<std::string> graph_problems(
   }
   if (Status status = detail::whole(texts); !status) return status;
   return detail::text_of([&](attacca_bytes** into) {
-    return attacca_graph_problems(graph.handle(), device.c_str(),
-                                  kModeNames[static_cast<size_t>(mode)].data(), given.data(),
+    return attacca_graph_problems(graph.handle(), device.c_str(), mode_text.c_str(), given.data(),
                                   given.size(), into);
   });
 }

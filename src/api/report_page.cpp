@@ -25,9 +25,16 @@ struct Region {
   std::vector<std::string> reasons;
 };
 
+struct Table {
+  std::string title;
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows;
+};
+
 struct Report {
   std::string title;
   std::vector<std::string> summary;
+  std::vector<Table> tables;
   std::vector<Region> regions;
 };
 
@@ -49,6 +56,24 @@ class Reader {
   }
   Result<std::vector<std::string>> texts(std::string_view key) const {
     ATTACCA_TRY(const json::Value::Array values, list(key));
+    return texts(key, values);
+  }
+  Result<std::vector<std::vector<std::string>>> lines(std::string_view key) const {
+    ATTACCA_TRY(const json::Value::Array values, list(key));
+    std::vector<std::vector<std::string>> found;
+    for (const json::Value& value : values) {
+      if (!value.is<json::Value::Array>()) return wrong(key);
+      ATTACCA_TRY(std::vector<std::string> line, texts(key, value.as<json::Value::Array>()));
+      found.push_back(std::move(line));
+    }
+    return found;
+  }
+  bool has(std::string_view key) const { return object_.find(key) != nullptr; }
+  double number_or_zero(std::string_view key) const { return number(key).value_or(0); }
+
+ private:
+  Result<std::vector<std::string>> texts(std::string_view key,
+                                         const json::Value::Array& values) const {
     std::vector<std::string> found;
     for (const json::Value& value : values) {
       if (!value.is<std::string>()) return wrong(key);
@@ -56,9 +81,6 @@ class Reader {
     }
     return found;
   }
-  double number_or_zero(std::string_view key) const { return number(key).value_or(0); }
-
- private:
   template <class T>
   Result<T> get(std::string_view key) const {
     const json::Value* member = object_.find(key);
@@ -92,6 +114,14 @@ Result<Region> read_region(const Reader& json, const std::string& source) {
   return region;
 }
 
+Result<Table> read_table(const Reader& json) {
+  Table table;
+  ATTACCA_TRY(table.title, json.text("title"));
+  ATTACCA_TRY(table.head, json.texts("head"));
+  ATTACCA_TRY(table.rows, json.lines("rows"));
+  return table;
+}
+
 Result<Report> read_report(const Reader& json, const std::string& source) {
   Report report;
   ATTACCA_TRY(report.title, json.text("title"));
@@ -100,6 +130,12 @@ Result<Report> read_report(const Reader& json, const std::string& source) {
   for (const json::Value& each : regions) {
     ATTACCA_TRY(Region region, read_region(Reader(each, source), source));
     report.regions.push_back(std::move(region));
+  }
+  if (!json.has("tables")) return report;
+  ATTACCA_TRY(const json::Value::Array tables, json.list("tables"));
+  for (const json::Value& each : tables) {
+    ATTACCA_TRY(Table table, read_table(Reader(each, source)));
+    report.tables.push_back(std::move(table));
   }
   return report;
 }
@@ -254,6 +290,10 @@ pre {{ margin: .2rem 0 .4rem; white-space: pre-wrap; overflow-wrap: anywhere; }}
 .time i.fused {{ background: var(--fused); }}
 .time i.unfused {{ background: var(--unfused); }}
 .time u {{ text-decoration: none; text-align: right; font-variant-numeric: tabular-nums; }}
+table {{ border-collapse: collapse; margin: .4rem 0 0; font-variant-numeric: tabular-nums; }}
+th, td {{ padding: .1rem .6rem; border-bottom: 1px solid var(--line); text-align: right; }}
+th:first-child, td:first-child {{ text-align: left; padding-left: 0; }}
+th {{ font-weight: 400; color: var(--soft); vertical-align: bottom; }}
 p, ul {{ margin: .4rem 0 0; }}
 li:target, section:target {{ outline: 2px solid var(--inductor); outline-offset: 4px; }}
 a {{ color: inherit; }}
@@ -328,6 +368,19 @@ std::string section(const Region& region, size_t number, Reasons& reasons) {
   return html + "</section>\n";
 }
 
+std::string table_row(const std::vector<std::string>& cells, std::string_view tag) {
+  std::string html = "<tr>";
+  for (const std::string& cell : cells) html += fmt::format("<{0}>{1}</{0}>", tag, escaped(cell));
+  return html + "</tr>\n";
+}
+
+std::string section(const Table& table) {
+  std::string html =
+      fmt::format("<h2>{}</h2>\n<table>\n{}", escaped(table.title), table_row(table.head, "th"));
+  for (const std::vector<std::string>& row : table.rows) html += table_row(row, "td");
+  return html + "</table>\n";
+}
+
 std::string write(const Report& report) {
   std::string html = fmt::format(kHead, fmt::arg("title", escaped(report.title)));
   if (!report.summary.empty()) {
@@ -336,6 +389,7 @@ std::string write(const Report& report) {
       html += fmt::format("<li>{}</li>\n", escaped(line));
     html += "</ul>\n";
   }
+  for (const Table& table : report.tables) html += section(table);
   html += "<h2>Regions</h2>\n";
   Reasons reasons;
   for (size_t i = 0; i < report.regions.size(); ++i)

@@ -6,7 +6,10 @@
 //   {"format": "attacca.report/1", "title": "torch.compile", "summary": ["text", ...],
 //    "regions": [{"name": "2x addmm", "detail": "relu(acc + row(b))", "verdict": "fused",
 //                 "saved": "1.2 ms", "times": [{"label": "fused", "seconds": 1e-05}, ...],
-//                 "reasons": ["text", ...]}, ...]}
+//                 "reasons": ["text", ...]}, ...],
+//    "tables": [{"title": "by M", "head": ["M", ...], "rows": [["1", ...], ...]}, ...]}
+//
+// "tables" may be missing.
 #pragma once
 
 #include <string>

@@ -32,6 +32,16 @@ std::optional<gpu::DeviceInfo> described_device(const std::string& device) {
   return info;
 }
 
+Result<run::Target> target_of(const std::string& device, ir::Mode mode) {
+  if (auto described = described_device(device))
+    return run::Target::cuda(gpu::Device::described(*std::move(described)), mode);
+  const auto id = parse_device(device);
+  if (!id || !id->cuda)
+    return fail(fmt::format("{} is no GPU", device), "device",
+                fmt::format("give cuda, cuda:1, sm_90 or one of {}", gpu::known_device_names()));
+  return run::Target::of(*id, mode);
+}
+
 json::Value row_json(const tune::StoredChoice& row) {
   return json::Value::object()
       .set("device", row.key.device)
@@ -98,14 +108,12 @@ Result<json::Value> machine_json(const run::DeviceId& device) {
       .set("tools", toolbox->identity());
 }
 
-Result<run::Target> tuning_target(const std::string& device, ir::Mode mode) {
-  if (auto described = described_device(device))
-    return run::Target::cuda(gpu::Device::described(*std::move(described)), mode);
-  const auto id = parse_device(device);
-  if (!id || !id->cuda)
-    return fail(fmt::format("{} is no GPU", device), "device",
-                fmt::format("give cuda, cuda:1, sm_90 or one of {}", gpu::known_device_names()));
-  return run::Target::of(*id, mode);
+Result<run::Target> tuning_target(const std::string& device, std::string_view mode_text) {
+  const auto [spelled, batch_invariant] = problem::without_batch_invariant(mode_text);
+  ATTACCA_TRY(const ir::Mode mode, parse_mode(spelled));
+  ATTACCA_TRY(run::Target target, target_of(device, mode));
+  target.batch_invariant = batch_invariant;
+  return target;
 }
 
 Result<json::Value> problems_json(const ir::Graph& graph, const run::Target& target,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "api/options.hpp"
 #include "ir/graph/graph.hpp"
@@ -13,8 +14,9 @@ namespace attacca::api {
 // {"device": "NVIDIA H200", "capability": 90, "tools": "attacca 0.2.0, ..."}. Errors: no such GPU.
 Result<json::Value> machine_json(const run::DeviceId& device);
 
-// A GPU of this machine, "cuda" or "cuda:1", or one that need not be here: "h200", "sm_90".
-Result<run::Target> tuning_target(const std::string& device, ir::Mode mode);
+// A GPU of this machine, "cuda" or "cuda:1", or one that need not be here: "h200", "sm_90". `mode`:
+// "fp32" or "eager", perhaps with "+batch_invariant".
+Result<run::Target> tuning_target(const std::string& device, std::string_view mode);
 
 // The problems of a graph that a decision is made for:
 //   [{"region": 1, "problem": ..., "shape": ..., "operations": ..., "text": {problem_json.hpp}}]
@@ -23,9 +25,9 @@ Result<run::Target> tuning_target(const std::string& device, ir::Mode mode);
 Result<json::Value> problems_json(const ir::Graph& graph, const run::Target& target,
                                   const ir::SymbolValues& sizes);
 
-// Decides a problem on a GPU, as a plan with these options does. Of decision_json() (decision.hpp),
-// and "choice", a row as rows_json() writes it, where a time is known. Errors: a text that is no
-// problem, those of run::decide().
+// Decides a problem on a GPU, as a plan with these options does. Of
+// decision_json() (decision.hpp), and "choice", a row as rows_json() writes it, where a time is
+// known. Errors: a text that is no problem, those of run::decide().
 Result<json::Value> tune_problem(const std::string& problem, const Options& options);
 
 // The rows of the tuning database:

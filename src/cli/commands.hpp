@@ -62,7 +62,8 @@ struct TuneArgs {
   std::string file;
   std::string device = "cuda";
   std::string mode = "fp32";
-  std::vector<std::string> dims;         // "M=1,16,256"
+  std::vector<std::string> dims;  // "M=1,16,256"
+  bool batch_invariant = false;
   std::vector<std::string> allow, deny;  // patterns of templates' names
   int budget = -1;       // templates to time; 0: the model alone, < 0: the tuner's default
   double limit = 60;     // seconds for a region and size

@@ -206,6 +206,7 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
+  add_batch_invariant(command, args.batch_invariant);
   add_filter(command, args);
   command
       ->add_option(

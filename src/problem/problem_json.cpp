@@ -1,6 +1,16 @@
 #include "problem/problem_json.hpp"
 
 namespace attacca::problem {
+namespace {
+
+constexpr std::string_view kBatchInvariant = "+batch_invariant";
+
+}  // namespace
+
+std::pair<std::string_view, bool> without_batch_invariant(std::string_view mode) {
+  if (!mode.ends_with(kBatchInvariant)) return {mode, false};
+  return {mode.substr(0, mode.size() - kBatchInvariant.size()), true};
+}
 
 json::Value to_json(const ProblemText& text) {
   json::Value symbols = json::Value::object(), alignments = json::Value::object();
@@ -9,7 +19,8 @@ json::Value to_json(const ProblemText& text) {
   return json::Value::object()
       .set("graph", text.graph)
       .set("symbols", symbols)
-      .set("mode", name(text.mode))
+      .set("mode",
+           std::string(name(text.mode)) + std::string(text.batch_invariant ? kBatchInvariant : ""))
       .set("alignments", alignments);
 }
 
@@ -30,7 +41,9 @@ std::optional<ProblemText> problem_from_json(const json::Value& json) {
     if (!value.is<int64_t>()) return std::nullopt;
     text.alignments[name] = static_cast<int>(value.as<int64_t>());
   }
-  const auto parsed = ir::parse_mode(mode->as<std::string>());
+  const auto [spelled, batch_invariant] = without_batch_invariant(mode->as<std::string>());
+  text.batch_invariant = batch_invariant;
+  const auto parsed = ir::parse_mode(spelled);
   if (!parsed) return std::nullopt;
   text.mode = *parsed;
   return text;

@@ -69,7 +69,10 @@ Result<ProblemText> write_problem(const ir::Graph& graph, const fuse::Region& re
                                   const ir::SymbolValues& symbols, ir::Mode mode,
                                   const AlignmentOf& alignment_of) {
   ATTACCA_TRY(const ir::Graph alone, region_graph(graph, region));
-  ProblemText text{ir::print_graph(alone), symbols, mode, {}};
+  ProblemText text;
+  text.graph = ir::print_graph(alone);
+  text.symbols = symbols;
+  text.mode = mode;
   // Inputs of the copy stand in the order in which the extraction met them; their names lead back.
   std::map<std::string, Value, std::less<>> by_name;
   for (const Value value : region.inputs) by_name[region_value_name(graph, value)] = value;
@@ -100,8 +103,10 @@ AlignmentOf alignments_of(const ir::Graph& graph, const ProblemText& text) {
 
 Result<Problem> read_problem(const ProblemText& text) {
   ATTACCA_TRY(const fuse::Partition partition, cut_problem(text));
-  return concretize(partition.regions[0], partition.graph, text.symbols, text.mode,
-                    alignments_of(partition.graph, text));
+  ATTACCA_TRY(Problem problem, concretize(partition.regions[0], partition.graph, text.symbols,
+                                          text.mode, alignments_of(partition.graph, text)));
+  if (text.batch_invariant) make_batch_invariant(problem);
+  return problem;
 }
 
 }  // namespace attacca::problem

@@ -23,6 +23,7 @@ struct ProblemText {
   ir::SymbolValues symbols;
   ir::Mode mode = ir::Mode::Fp32;
   std::map<std::string, int> alignments;  // by the name of an input or output
+  bool batch_invariant = false;
 };
 Result<ProblemText> write_problem(const ir::Graph& graph, const fuse::Region& region,
                                   const ir::SymbolValues& symbols, ir::Mode mode,

@@ -21,11 +21,13 @@ void bind_tuning(nb::module_& module) {
   module.def(
       "graph_problems",
       [](const Graph& graph, const std::string& device, const std::string& mode,
-         const std::vector<std::pair<std::string, int64_t>>& sizes) {
+         const std::vector<std::pair<std::string, int64_t>>& sizes, bool batch_invariant) {
         const auto chosen = static_cast<Mode>(index_of(mode, kModeNames, "mode"));
-        return check(unlocked([&] { return graph_problems(graph, device, chosen, sizes); }));
+        return check(unlocked(
+            [&] { return graph_problems(graph, device, chosen, sizes, batch_invariant); }));
       },
-      nb::arg("graph"), nb::arg("device"), nb::arg("mode"), nb::arg("sizes"));
+      nb::arg("graph"), nb::arg("device"), nb::arg("mode"), nb::arg("sizes"),
+      nb::arg("batch_invariant"));
   module.def(
       "tune_problem",
       [](const std::string& problem, const std::string& device, const std::string& tuning,

@@ -28,6 +28,9 @@ struct TuneOptions {
   double silence_limit = 60;  // seconds without an answer of the timing process
   TemplateFilter filter = {};
   std::optional<launch::Candidate> before = {};  // what an earlier tuning chose (rounds.hpp)
+  // What is chosen without measuring. Timed in every round, so that its time and the fastest one's
+  // compare; a quick tuning times it only if it is among its candidates.
+  std::optional<launch::Candidate> modelled = {};
   // Called before each step with its description; 0 <= done <= 1.
   std::function<void(double done, const std::string& what)> progress;
 };

@@ -239,6 +239,7 @@ std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch
   sort_by_time(trials);
   if (options.quick || options.finalists == 0) return trials;
   const auto time_again = [&](std::vector<launch::Candidate> candidates, int rounds, Pace pace) {
+    if (options.modelled) add(candidates, *options.modelled);
     trials = merge_rounds(std::move(trials), stopwatch.time(std::move(candidates), rounds, pace));
   };
   const auto fastest = static_cast<size_t>(options.finalists);
@@ -256,6 +257,7 @@ std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch
   time_again(std::move(again), kLastRounds, Pace::Sustained);
   again = close_calls(trials, order);
   if (again.empty()) return trials;
+  if (options.modelled) add(again, *options.modelled);
   stopwatch.report(0.95, fmt::format("timing {} that nearly tie", again.size()));
   std::vector<std::vector<Trial>> processes;
   while (processes.size() < kCloseProcesses) {

@@ -81,7 +81,9 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
   ATTACCA_TRY(launch::Candidates fused, ways_to_fuse(toolbox, problem, options.filter));
   result.excluded = std::move(fused.excluded);
   std::vector<launch::Candidate> first;
-  if (auto unfused = unfused_candidates(toolbox, problem)) {
+  if (problem.batch_invariant) {
+    result.excluded.push_back({"unfused", std::string(launch::kVariantVendor)});
+  } else if (auto unfused = unfused_candidates(toolbox, problem)) {
     first = *std::move(unfused);
     std::erase_if(first, [&](const launch::Candidate& candidate) {
       return candidate.algorithm >= options.most_algorithms;
@@ -96,6 +98,9 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
     else
       result.excluded.push_back({candidate.kernel, "ranked below those that were timed"});
   }
+  if (options.modelled && !options.quick &&
+      std::find(first.begin(), first.end(), *options.modelled) == first.end())
+    first.push_back(*options.modelled);
   const TieOrder order(first, options.before);
   TimingRequest request = make_request(*toolbox, text, {}, 0);
   const Stopwatch stopwatch = {

@@ -26,7 +26,8 @@ Result<launch::Candidates> ways_to_fuse(const std::shared_ptr<launch::Toolbox>& 
                                         const TemplateFilter& filter);
 
 // Times every candidate of the region in child processes; the winner is measured against the best
-// unfused path in the same turns. Errors: no device, nothing ran at all.
+// unfused path in the same turns, but for batch-invariant problems, which do without it. Errors: no
+// device, nothing ran at all.
 Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
                    const problem::ProblemText& problem, const TuneOptions& options = {});
 

@@ -63,6 +63,19 @@ TEST(Tuning, ListsTheProblemsOfAGpuThatIsNotHere) {
   EXPECT_NE(found, listed("sm_90", 200));
 }
 
+TEST(Tuning, BatchInvariantProblemsAreOthers) {
+  const auto graph = *attacca::Graph::parse(kGraph);
+  const auto found = *attacca::graph_problems(graph, "h200", Mode::Eager, {{"M", 100}}, true);
+  EXPECT_NE(found.find(R"("problem":"eager batch_invariant|)"), std::string::npos) << found;
+  EXPECT_NE(found.find(R"("mode":"eager+batch_invariant")"), std::string::npos) << found;
+  EXPECT_EQ(listed("h200", 100).find("batch_invariant"), std::string::npos);
+  attacca_bytes* bytes = nullptr;
+  const attacca_size size = {"M", 1};
+  const attacca::Status status{
+      attacca_graph_problems(graph.handle(), "h200", "fp32+batch", &size, 1, &bytes)};
+  expect_failure(status, "unknown mode fp32+batch");
+}
+
 TEST(Tuning, SaysWhatItCannotList) {
   const auto graph = *attacca::Graph::parse(kGraph);
   const auto problems = [&](const std::string& device,

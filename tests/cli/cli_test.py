@@ -785,6 +785,16 @@ class Report(Cli):
                          ["#reason-1"] * 2)
         self.assertIn("it won ( 2x <addmm> , mm )", " ".join(page.texts))
         self.assertIn("relu(acc)\n& more", page.texts)
+        self.assertNotIn("table", page.tags)
+        table = {"title": "by <M>", "head": ["M", "speed"], "rows": [["1", "0.9"], ["& 2", "-"]]}
+        page = self.page({**report, "tables": [table]})
+        self.assertLessEqual({"table", "tr", "th", "td"}, page.tags)
+        self.assertIn("by <M> M speed 1 0.9 & 2 -", " ".join(page.texts))
+        for key, value in [("rows", ["1"]), ("rows", [[1]]), ("head", "M"), ("title", None)]:
+            bad = {**report, "tables": [{**table, key: value}]}
+            self.refused("report", self.write(json.dumps(bad), "bad.json"), "--html",
+                         self.folder / "no.html", what=f"no {key} of the type",
+                         fix="attacca tune --json")
         for key in region:
             bad = {**report, "regions": [{name: value for name, value in region.items()
                                           if name != key}]}

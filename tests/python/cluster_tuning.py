@@ -9,6 +9,7 @@ cluster_tuning.py [CLASS].
 import collections
 import io
 import json
+import math
 import os
 import pathlib
 import random
@@ -100,6 +101,63 @@ class ClusterTuning(unittest.TestCase):
         self.assertEqual(own.read_bytes(), file.read_bytes())
         tune(GRAPH, M=5, again=True)
         self.assertEqual(timed(), {'{"M": 5}': PROBLEMS_OF_EACH})
+
+    def test_what_measuring_gained(self):
+        """The report beside the made-up times, which are the same in all rounds."""
+        graph, page = cluster.folder / "gain.attacca", cluster.folder / "gain.html"
+        graph.write_text(GRAPH.replace("60", "124"))
+        sizes = [5, 3000]
+        output, errors = driver(graph, "--dim", "M=5,3000", "--html", page).communicate(timeout=60)
+        speeds, gains = {}, {}
+        for m in sizes:
+            plan = attacca.compile(graph, device="cuda", tuning="model")
+            for number, decision in enumerate(plan.prepare(M=m).decisions[1:]):
+                def seconds_of(candidate, m=m):
+                    return timing_worker.seconds_of({"symbols": {"M": m}}, candidate)
+                ways = self.trials(graph, m, number)
+                best = min(map(seconds_of, ways))
+                unfused = min(seconds_of(way) for way in ways if way.startswith("unfused"))
+                speeds[m, number] = best / seconds_of(decision.candidate)
+                gains[m, number] = unfused / seconds_of(decision.candidate)
+        self.assertEqual(len(speeds), 4, errors)
+
+        def mean(values):
+            return math.exp(sum(map(math.log, values)) / len(values))
+        lines = [re.split(" {2,}", line) for line in output.splitlines()]
+        everything = next(line for line in lines if line[0] == "all")
+        self.assertEqual(everything[1:6], [
+            "4", *(f"{f(values.values()):.3f}" for values in (speeds, gains) for f in (mean, min))])
+        for rows, m in (("5 to 16", 5), ("2049 to 8192", 3000)):
+            line = next(line for line in lines if line[0] == rows)
+            self.assertEqual(line[1:4], ["2", *(f"{f([speeds[m, 0], speeds[m, 1]]):.3f}"
+                                                for f in (mean, min))])
+        self.assertIn(["f16", "4"], [line[:2] for line in lines])
+        said = page.read_text()
+        for each in speeds.values():
+            self.assertIn(f", {each:.3f} of the fastest candidate", said)
+        self.assertIn("<h2>Choices by M</h2>", said)
+        again, _ = driver(graph, "--dim", "M=5").communicate(timeout=60)
+        self.assertRegex(again, r"(?m)^all +2 +- +- +- +- +- +\d\.\d+ ")
+
+    def trials(self, graph, m, number):
+        """The candidates that a tuning times."""
+        from attacca import _core
+        from attacca._problems import problems_of
+        listed = problems_of(_core.Graph.parse(graph.read_text()), "cuda", "fp32", {"M": m})
+        problem = listed[1 + number].text
+        found = json.loads(_core.tune_problem(problem, "cuda", "always", 0))
+        return [trial["candidate"] for trial in found["trials"] if "seconds" in trial]
+
+    def test_batch_invariant(self):
+        graph = GRAPH.replace("60", "72")
+        found = tune(graph, M=[3, 300], batch_invariant=True)
+        self.assertEqual(timed(), {f'{{"M": {m}}}': PROBLEMS_OF_EACH for m in (3, 300)})
+        plan = attacca.compile(graph, device="cuda", batch_invariant=True)
+        for each in found:
+            decisions = plan.prepare(**each.sizes).decisions
+            self.assertEqual({d.source for d in decisions}, {"database"})
+            self.assertEqual([d.candidate for d in decisions],
+                             [d.candidate for d in each.decisions])
 
     def test_models_of_every_kind(self):
         folder = cluster.folder

@@ -229,7 +229,46 @@ def verdicts():
     ranks.leave("decided alike")
 
 
-CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying}
+def fewer():
+    """Rank 0 compiles a graph more than rank 1, which stays."""
+    rank, _ = ranks.join(seconds=5)
+    import torch.distributed as dist
+
+    from attacca.torch import _rewrite
+    options = _rewrite.Options(compare=False, tuning="model", group=dist.group.WORLD).check()
+    _rewrite.rewrite(traced(24).graph, options)
+    if rank:
+        time.sleep(15)
+    else:
+        said = fails("graph 2 that this rank compiles with the group: a rank ended or did not "
+                     "answer", _rewrite.rewrite, traced(24).graph, options)
+        assert "compile the same graphs on all ranks" in said, said
+        print("heard of it", flush=True)
+    os._exit(0)
+
+
+def invariant():
+    """Batch-invariant problems are shared out like others."""
+    folder, _, _ = begin()
+    import torch.distributed as dist
+
+    import attacca
+    found = attacca.tune(GRAPH, M=SIZES, batch_invariant=True, group=dist.group.WORLD,
+                         progress=False)
+    each = gathered(found)
+    assert all(one == each[0] for one in each), each
+    assert timed(folder) == dict.fromkeys(SIZES, PROBLEMS_OF_EACH)
+    plan = attacca.compile(GRAPH, device="cuda", batch_invariant=True)
+    for tuned in found:
+        planned = plan.prepare(**tuned.sizes).decisions
+        assert {one.source for one in planned} == {"database"}, planned
+        assert [one.candidate for one in planned] == [
+            one.candidate for one in tuned.decisions], (planned, tuned)
+    ranks.leave("one choice")
+
+
+CASES = {"verdicts": verdicts, "agree": agree, "errors": errors, "dying": dying, "fewer": fewer,
+         "invariant": invariant}
 
 
 def run_case(case, count):
@@ -249,6 +288,11 @@ class GroupTuning(unittest.TestCase):
             self.assertEqual(ended.status, 0, ended.output)
             self.assertIn("all heard", ended.output)
 
+    def test_batch_invariant_choices_are_those_of_all_ranks(self):
+        for ended in run_case("invariant", 3):
+            self.assertEqual(ended.status, 0, ended.output)
+            self.assertIn("one choice", ended.output)
+
     def test_a_rank_that_dies_ends_the_others(self):
         *others, last = run_case("dying", 2)
         self.assertEqual(last.status, -signal.SIGKILL, last.output)
@@ -262,6 +306,11 @@ class Compiling(unittest.TestCase):
         for ended in run_case("verdicts", 2):
             self.assertEqual(ended.status, 0, ended.output)
             self.assertIn("decided alike", ended.output)
+
+    def test_a_rank_that_compiles_fewer_graphs_is_an_error_that_says_so(self):
+        first, _ = run_case("fewer", 2)
+        self.assertEqual(first.status, 0, first.output)
+        self.assertIn("heard of it", first.output)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import contextlib
 import io
 import itertools
 import os
+import pathlib
 import shutil
 import sys
 import tempfile
@@ -12,7 +13,10 @@ import unittest
 import xml.dom.minidom
 from unittest import mock
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/gpu"))
+BENCH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench")
+sys.path[:0] = [os.path.join(BENCH, "gpu"), BENCH]
+
+import tuning_growth
 
 import attacca_side
 import cases
@@ -428,6 +432,13 @@ class Documented(unittest.TestCase):
                     with open(os.path.join(folder, name), encoding="utf-8") as made, \
                             open(os.path.join(self.FOLDER, name), encoding="utf-8") as kept:
                         self.assertEqual(made.read(), kept.read(), name)
+
+    def test_the_page_of_growing_tunings_is_that_of_its_data(self):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = pathlib.Path(shutil.copy(tuning_growth.DATA, folder))
+            tuning_growth.page(copy)
+            self.assertEqual(copy.with_suffix(".md").read_text(),
+                             tuning_growth.DATA.with_suffix(".md").read_text())
 
     def test_old_pages_say_so_and_the_index_lists_all(self):
         texts = documented.read_pages(self.FOLDER)

@@ -2,6 +2,7 @@
 // 12us".
 #include "tune/rounds.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <random>
@@ -212,6 +213,52 @@ TEST(Ties, TheNextFastestGivesTheLead) {
   EXPECT_EQ(next({{"b", 1000}, {"a", 1011}, {"c", 0}}, "b"), "a");
   EXPECT_EQ(next({{"b", 1000}, {"a", 1009}}, "a"), "b");
   EXPECT_EQ(next({{"b", 1000}, {"a", 0}}, "b"), "none");
+}
+
+// Times for time_in_rounds() by the candidate's name; notes each request.
+struct Noted {
+  std::map<std::string, double> us;
+  std::vector<std::string> requests = {};
+
+  Stopwatch stopwatch() {
+    return {.time =
+                [this](std::vector<launch::Candidate> candidates, int, Pace) {
+                  requests.push_back(text_of(candidates));
+                  std::vector<Trial> trials;
+                  for (launch::Candidate& each : candidates) {
+                    const double seconds = us.at(to_string(each)) * 1e-6;
+                    trials.push_back({std::move(each), seconds, "", false});
+                  }
+                  return trials;
+                },
+            .restart = [] {},
+            .variants = [](const launch::Candidate&) { return std::vector<launch::Candidate>(); },
+            .report = [](double, const std::string&) {}};
+  }
+};
+
+TEST(Rounds, WhatTheModelWouldChooseIsTimedInAll) {
+  std::vector<launch::Candidate> first;
+  for (const char* each : {"unfused", "a", "b", "c", "d"})
+    first.push_back(*launch::parse_candidate(each));
+  for (const double a : {1000.0, 1018.0}) {  // the second time one is at the limit of a tie
+    Noted noted{{{"unfused", 2000}, {"a", a}, {"b", 1000}, {"c", 1200}, {"d", 1500}}};
+    TuneOptions options;
+    options.modelled = *launch::parse_candidate("d");
+    const std::vector<Trial> trials =
+        time_in_rounds(noted.stopwatch(), first, TieOrder(first), options);
+    EXPECT_GE(noted.requests.size(), a == 1000 ? 3u : 4u);
+    for (const std::string& request : noted.requests)
+      EXPECT_TRUE(request.ends_with(", d")) << request;
+    const auto found = std::find_if(trials.begin(), trials.end(), [](const Trial& trial) {
+      return to_string(trial.candidate) == "d";
+    });
+    EXPECT_TRUE(found != trials.end() && found->final) << told(trials);
+    noted.requests.clear();
+    options.modelled.reset();
+    time_in_rounds(noted.stopwatch(), first, TieOrder(first), options);
+    EXPECT_FALSE(noted.requests.back().ends_with(", d")) << noted.requests.back();
+  }
 }
 
 // A problem whose candidates take planted times, and processes that time them: each has its own

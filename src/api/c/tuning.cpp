@@ -59,8 +59,8 @@ attacca_status* attacca_graph_problems(const attacca_graph* graph, const char* d
     ATTACCA_TRY_VOID(required(graph, "graph"));
     ATTACCA_TRY_VOID(required(device, "device"));
     ATTACCA_TRY_VOID(required(into, "json"));
-    ATTACCA_TRY(const attacca::ir::Mode parsed, api::parse_mode(text_or(mode, "fp32")));
-    ATTACCA_TRY(const attacca::run::Target target, api::tuning_target(device, parsed));
+    ATTACCA_TRY(const attacca::run::Target target,
+                api::tuning_target(device, text_or(mode, "fp32")));
     ATTACCA_TRY(const attacca::ir::SymbolValues values, api::read_sizes(sizes, count));
     return give_json(api::problems_json(graph->graph, target, values), into);
   });

@@ -143,12 +143,14 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
       .set("file", args.file)
       .set("device", tuned.compiled.prepared.target.device->info().name)
       .set("mode", args.mode)
+      .set("batch_invariant", args.batch_invariant)
       .set("tuned", std::move(rows));
 }
 
 Result<int> try_tune(const TuneArgs& args) {
   ATTACCA_TRY(const Job job, load_job(args.file, args.dims));
-  ATTACCA_TRY(const run::Target target, target_of(args.device, args.mode));
+  ATTACCA_TRY(run::Target target, target_of(args.device, args.mode));
+  target.batch_invariant = args.batch_invariant;
   if (!target.device)
     return fail("there is nothing to tune on the CPU", "--device", "use --device cuda");
   ATTACCA_TRY(const TunedPlan tuned, measure(args, job, target));

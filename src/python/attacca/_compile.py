@@ -159,8 +159,8 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
         threads: The number of CPU threads; 0: all cores.
         batch_invariant: Whether the bits of a row of a product must not depend on how many rows
             there are, nor on the other rows (docs/numerics.md). The CPU then multiplies a fixed
-            number of rows at a time. On a GPU each product has one kernel for all numbers of rows,
-            which the cost model chooses: nothing is measured, and the vendor library is not used.
+            number of rows at a time. On a GPU each product has kernels that sum in one order, which
+            the cost model chooses, and the vendor library is not used.
         constants: Inputs that never change, such as weights, by name: NumPy arrays or CPU
             tensors of the input's dtype and shape. They are copied into the plan, and calls do
             not take them.

@@ -49,6 +49,8 @@ class Machine(NamedTuple):
 
 Row = dict[str, Any]  # of the tuning database
 
+ONLY_WAY = Decision("unfused", "only way", 0, 0)  # of a problem without a key
+
 
 def machine(device: str) -> Machine:
     """A GPU of this machine."""
@@ -61,11 +63,11 @@ def symbols_of(graph: _core.Graph) -> list[str]:
     return symbols
 
 
-def problems_of(graph: _core.Graph, device: str, mode: str,
-                sizes: Mapping[str, int]) -> list[Problem]:
+def problems_of(graph: _core.Graph, device: str, mode: str, sizes: Mapping[str, int],
+                batch_invariant: bool = False) -> list[Problem]:
     """The problems of a graph on a GPU, which may be "h200" or "sm_90"; nothing is tuned."""
-    return [_problem(each)
-            for each in json.loads(_core.graph_problems(graph, device, mode, list(sizes.items())))]
+    return [_problem(each) for each in json.loads(_core.graph_problems(
+        graph, device, mode, list(sizes.items()), batch_invariant))]
 
 
 def _problem(listed: Mapping[str, Any]) -> Problem:

@@ -12,6 +12,7 @@ from ._compile import graph_of
 from ._errors import Error
 from ._plan import Decision
 from ._problems import (
+    ONLY_WAY,
     Key,
     Machine,
     Problem,
@@ -82,6 +83,7 @@ class Arguments(NamedTuple):
     again: bool
     seconds: float
     sizes: Mapping[str, Sequence[int]]
+    batch_invariant: bool = False
 
 
 class _Failure(NamedTuple):
@@ -170,13 +172,15 @@ def tune(ranks: Ranks, read: Callable[[], Arguments],
 
 def _work(given: Arguments) -> _Work:
     graph = graph_of(given.graph)
-    return _Work(given, [problems_of(graph, given.device, given.mode, sizes)
-                         for sizes in combinations(given.sizes)])
+    return _Work(given, [
+        problems_of(graph, given.device, given.mode, sizes, given.batch_invariant)
+        for sizes in combinations(given.sizes)])
 
 
 def _join(work: _Work) -> _Joined:
     here, given = machine(work.given.device), work.given
-    asked = {"mode": given.mode, "again": given.again, "seconds": given.seconds,
+    asked = {"mode": given.mode, "batch_invariant": given.batch_invariant, "again": given.again,
+             "seconds": given.seconds,
              "sizes": {name: list(values) for name, values in given.sizes.items()},
              "graph": [[each.key for each in problems] for problems in work.listed]}
     rows = rows_of(here)
@@ -269,5 +273,5 @@ def _check_rows(ranks: Ranks, here: Machine, rows: Mapping[Key, Row]) -> None:
 
 def _decision(problem: Problem, decisions: Mapping[Key, Mapping[str, Any]]) -> Decision:
     if problem.key is None:
-        return Decision("unfused", "only way", 0, 0)
+        return ONLY_WAY
     return decision_of(decisions[problem.key])

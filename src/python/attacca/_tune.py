@@ -1,7 +1,7 @@
 """``attacca.tune``: measures the ways to compute a graph's products, and shows progress."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TextIO, Union
 
 from . import _arguments, _core, _together
@@ -25,9 +25,10 @@ Models = Union[GraphSource, Sequence[GraphSource]]
 
 
 def tune(graph: Models, *, device: Device = "cuda", mode: Mode = "fp32", again: bool = False,
-         seconds: float = 0, progress: bool | TextIO = True, group: ProcessGroup | None = None,
-         cluster: str | None = None, accelerator_type: str | None = None,
-         report: Path | None = None, export: Path | None = None,
+         seconds: float = 0, batch_invariant: bool = False, progress: bool | TextIO = True,
+         group: ProcessGroup | None = None, cluster: str | None = None,
+         accelerator_type: str | None = None, report: Path | None = None,
+         export: Path | None = None,
          **sizes: int | _arguments.Integer | Iterable[int | _arguments.Integer]) -> list[Tuned]:
     """Times the kernels that can compute a graph on a GPU, and stores the fastest in the tuning
     database.
@@ -43,6 +44,8 @@ def tune(graph: Models, *, device: Device = "cuda", mode: Mode = "fp32", again: 
         mode: As for :func:`attacca.compile`.
         again: Whether to measure sizes that are in the database already.
         seconds: The time limit for measuring one region, in seconds; 0: 60.
+        batch_invariant: Whether to tune for plans that are compiled with it (docs/numerics.md): of
+            the kernels that sum in the order that the cost model chose, which give the same bits.
         progress: Whether to show progress on standard error, or a text stream to show it on; with a
             group, that of rank 0.
         group: A process group of ``torch.distributed``, such as ``torch.distributed.group.WORLD``.
@@ -69,20 +72,13 @@ def tune(graph: Models, *, device: Device = "cuda", mode: Mode = "fp32", again: 
             it has no such GPU.
     """
     def read() -> _together.Arguments:
-        where = _arguments.device(device)
-        if not where.startswith("cuda"):
-            raise Error(f"the device is {where}, and only GPUs are measured", "device", "give cuda")
-        _arguments.choice(mode, _arguments.MODES, "mode")
-        return _together.Arguments(
-            graph, where, mode, _arguments.flag(again, "again"),
-            _arguments.seconds(seconds, "seconds"),
-            {name: values_of(name, given) for name, given in sizes.items()})
+        return checked(graph, sizes, device, mode, again, seconds, batch_invariant)
 
     if cluster is not None:
         if group is not None:
             raise Error("a group and a cluster are given", "cluster", "leave one of them out")
-        return _tune_on_cluster(read(), _cluster_of(cluster, accelerator_type, report, export),
-                                stream(progress))
+        return tune_on_cluster(
+            read(), cluster_of(cluster, accelerator_type, report, export), stream(progress)).tuned
     for name, given in (("accelerator_type", accelerator_type), ("report", report),
                         ("export", export)):
         if given is not None:
@@ -93,7 +89,24 @@ def tune(graph: Models, *, device: Device = "cuda", mode: Mode = "fp32", again: 
     return _tune_here(read(), stream(progress))
 
 
-class _Cluster(NamedTuple):
+def checked(graph: Any, sizes: Mapping[str, Any], device: Any, mode: Any, again: Any,
+            seconds: Any, batch_invariant: Any) -> _together.Arguments:
+    """The checked arguments of :func:`tune`.
+
+    Raises:
+        Error: One of them is wrong.
+    """
+    where = _arguments.device(device)
+    if not where.startswith("cuda"):
+        raise Error(f"the device is {where}, and only GPUs are measured", "device", "give cuda")
+    _arguments.choice(mode, _arguments.MODES, "mode")
+    return _together.Arguments(
+        graph, where, mode, _arguments.flag(again, "again"), _arguments.seconds(seconds, "seconds"),
+        {name: values_of(name, given) for name, given in sizes.items()},
+        _arguments.flag(batch_invariant, "batch_invariant"))
+
+
+class Cluster(NamedTuple):
     """The arguments for a cluster."""
 
     address: str
@@ -102,16 +115,29 @@ class _Cluster(NamedTuple):
     export: str | None
 
 
-def _cluster_of(address: Any, accelerator_type: Any, report: Any, export: Any) -> _Cluster:
+def cluster_of(address: Any, accelerator_type: Any, report: Any, export: Any) -> Cluster:
+    """The checked arguments.
+
+    Raises:
+        Error: One of them is wrong.
+    """
     kind = None if accelerator_type is None else _arguments.text(accelerator_type,
                                                                  "accelerator_type")
     page, file = (None if given is None else _arguments.path(given, name)
                   for name, given in (("report", report), ("export", export)))
-    return _Cluster(_arguments.text(address, "cluster"), kind, page, file)
+    return Cluster(_arguments.text(address, "cluster"), kind, page, file)
 
 
-def _tune_on_cluster(given: _together.Arguments, cluster: _Cluster,
-                     shown: TextIO | None) -> list[Tuned]:
+class OnCluster(NamedTuple):
+    """What a tuning on a cluster found; ``text`` says how good the choices are."""
+
+    tuned: list[Tuned]
+    text: str
+
+
+def tune_on_cluster(given: _together.Arguments, cluster: Cluster,
+                    shown: TextIO | None) -> OnCluster:
+    """:func:`tune` with ``cluster``."""
     from ._cluster import driver, models, page  # parts that most processes do not need
 
     read = models.models_of(given.graph, given.sizes)
@@ -120,21 +146,23 @@ def _tune_on_cluster(given: _together.Arguments, cluster: _Cluster,
         machine = connection.machine()
         if cluster.export is not None:  # an error is seen before the work
             _core.write_choices(machine.device, machine.tools, cluster.export)
-        listed = models.listed(read, f"sm_{machine.capability}", given.mode)
+        listed = models.listed(read, f"sm_{machine.capability}", given.mode, given.batch_invariant)
         wanted = distinct(problem for model in listed for problems in model for problem in problems)
         outcome = driver.tune(connection, machine, wanted, given.again, shown)
     if cluster.export is not None:
         _core.write_choices(machine.device, machine.tools, cluster.export)
     if cluster.report is not None:
         page.write(cluster.report, read, outcome)
-    return [Tuned(sizes, tuple(outcome.decision(problem) for problem in problems))
-            for model, by_sizes in zip(read, listed)
-            for sizes, problems in zip(model.sizes, by_sizes)]
+    tuned = [Tuned(sizes, tuple(outcome.decision(problem) for problem in problems))
+             for model, by_sizes in zip(read, listed)
+             for sizes, problems in zip(model.sizes, by_sizes)]
+    return OnCluster(tuned, page.text(outcome))
 
 
 def _tune_here(given: _together.Arguments, shown: TextIO | None) -> list[Tuned]:
     plan: Plan = compile_plan(given.graph, given.device, given.mode,
-                              "always" if given.again else "measure", given.seconds, 0, None)
+                              "always" if given.again else "measure", given.seconds, 0, None,
+                              given.batch_invariant)
     all_sizes = combinations(given.sizes)
     bar = Bar(len(all_sizes), shown) if shown else None
     found = []

@@ -9,7 +9,8 @@ from typing import Any
 from . import _arguments
 from ._errors import Error
 from ._problems import Tuned
-from ._tune import tune
+from ._progress import stream
+from ._tune import checked, cluster_of, tune, tune_on_cluster
 
 _OK, _BAD_INPUT, _FAILED = 0, 2, 3  # as the program's
 
@@ -24,14 +25,18 @@ def run(arguments: Sequence[str]) -> int:
     """Tunes as the arguments say; returns the status: 2 for an error, 3 if a problem failed."""
     given = _parser().parse_args(arguments[1:])
     try:
-        found = tune(given.models, mode=given.mode, again=given.again, seconds=given.limit,
-                     cluster=given.cluster, accelerator_type=given.accelerator_type,
-                     report=given.html, export=given.export, **_sizes(given.dim))
+        found = tune_on_cluster(
+            checked(given.models, _sizes(given.dim), "cuda", given.mode, given.again,
+                    given.limit, given.batch_invariant),
+            cluster_of(given.cluster, given.accelerator_type, given.html, given.export),
+            stream(True))
     except Error as error:
         sys.stderr.write(f"error: {error.what}\n" + f"  at: {error.where}\n" * bool(error.where)
                          + f"  fix: {error.fix}\n" * bool(error.fix))
         return _BAD_INPUT
-    return _FAILED if _print(found) else _OK
+    failed = _print(found.tuned)
+    sys.stdout.write(found.text)
+    return _FAILED if failed else _OK
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -47,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--dim", action="append", default=[], metavar="NAME=SIZE,...",
                         help="sizes of a symbolic dimension, e.g. M=1,16,256")
     parser.add_argument("--mode", choices=_arguments.MODES, default="fp32")
+    parser.add_argument("--batch-invariant", action="store_true",
+                        help="tune for plans whose rows do not depend on the batch")
     parser.add_argument("--limit", type=float, default=0, metavar="SECONDS",
                         help="the most seconds for one region and size")
     parser.add_argument("--again", action="store_true",

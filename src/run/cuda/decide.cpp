@@ -114,16 +114,27 @@ void prefer_built(const StepContext& context, const problem::Problem& problem,
   fused.expected = std::move(built.expected);
 }
 
+bool is_among(const launch::Candidates& fused, const Candidate& candidate) {
+  return std::any_of(fused.ranked.begin(), fused.ranked.end(),
+                     [&](const Candidate& each) { return each.kernel == candidate.kernel; });
+}
+
+// `fused`: the ways to fuse; a batch-invariant problem has no others. `modelled`: what is chosen if
+// nothing is measured.
 Status measure(const StepContext& context, const fuse::Region& region,
-               const problem::Problem& problem, Decision& decision) {
-  ATTACCA_TRY(const problem::ProblemText text,
+               const problem::Problem& problem, const launch::Candidates& fused, Candidate modelled,
+               Decision& decision) {
+  ATTACCA_TRY(problem::ProblemText text,
               problem::write_problem(context.graph(), region, context.symbols, context.mode(),
                                      context.alignment_of));
+  text.batch_invariant = problem.batch_invariant;
   tune::TuneOptions options = context.options().tune_options;
   // The other tunings have looked for a known choice before, in vain.
   Decision known = decision;
-  if (!asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, known))
+  if (!asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, known) &&
+      (!problem.batch_invariant || is_among(fused, known.candidate)))
     options.before = std::move(known.candidate);
+  options.modelled = std::move(modelled);
   ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox(), text, options));
   // A thorough choice that was timed again beside the quick candidates stays one.
   if (options.before && !known.quick) tuned.choice.quick = false;
@@ -131,6 +142,7 @@ Status measure(const StepContext& context, const fuse::Region& region,
   decision.seconds = tuned.choice.seconds;
   decision.unfused_seconds = tuned.choice.unfused_seconds;
   decision.quick = tuned.choice.quick;
+  decision.modelled = std::move(options.modelled);
   decision.source = "measured";
   decision.trials = std::move(tuned.trials);
   decision.excluded = std::move(tuned.excluded);
@@ -156,7 +168,9 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
     return {};
   if (measures(context.options().tuning)) {
-    const Status measured = measure(context, region, problem, decision);
+    const Status measured =
+        measure(context, region, problem, fused,
+                fused.doubt.empty() ? fused.ranked.front() : Candidate{}, decision);
     if (measured) return {};
     // A kernel may fail on made-up data.
     decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
@@ -203,6 +217,13 @@ void decide_by_model(const StepContext& context, const problem::Problem& problem
   choose_proposal(context, problem, decision);
 }
 
+Candidate modelled(const StepContext& context, const problem::Problem& problem,
+                   const launch::Candidates& fused) {
+  Decision decision;
+  if (!fused.ranked.empty()) decide_by_model(context, problem, fused, decision);
+  return std::move(decision.candidate);
+}
+
 // Whether a quick tuning would measure in vain.
 bool is_in_vain(const StepContext& context, const problem::Problem& problem,
                 const launch::Candidates& fused) {
@@ -212,21 +233,28 @@ bool is_in_vain(const StepContext& context, const problem::Problem& problem,
   return unfused && !tune::may_gain(problem, fused, *unfused, context.toolbox()->device().info());
 }
 
-// Templates are the only kernels, and the model the only judge: it chooses the same in every
-// process. A known choice must be among those that sum in the order of all numbers of rows.
-Status decide_invariant(const StepContext& context, const problem::Problem& problem,
-                        Decision& decision) {
+// Templates are the only kernels. The model chooses the order of sums, the same in every process;
+// which of the templates of this order computes a problem may be measured, since all give the same
+// bits. A known choice must be among them.
+Status decide_invariant(const StepContext& context, const fuse::Region& region,
+                        const problem::Problem& problem, Decision& decision) {
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
                                                            context.options().tune_options.filter));
   Decision known = decision;
-  if (decide_by_known(context, problem, known) &&
-      std::any_of(fused.ranked.begin(), fused.ranked.end(),
-                  [&](const Candidate& each) { return each.kernel == known.candidate.kernel; })) {
+  if (context.options().tuning != Tuning::Always && decide_by_known(context, problem, known) &&
+      is_among(fused, known.candidate)) {
     decision = std::move(known);
     return {};
   }
+  std::string model = "model";
+  if (measures(context.options().tuning) && !fused.ranked.empty()) {
+    const Status measured =
+        measure(context, region, problem, fused, fused.ranked.front(), decision);
+    if (measured || context.options().tuning == Tuning::Always) return measured;
+    model += fmt::format(", not measured: {}", measured.error().what);
+  }
   prefer_built(context, problem, fused);
-  decision.source = fused.ranked.empty() ? "only way" : "model";
+  decision.source = fused.ranked.empty() ? "only way" : model;
   if (!fused.ranked.empty()) {
     decision.candidate = std::move(fused.ranked.front());
     decision.expected_seconds = decision.expected_fused_seconds = fused.expected.front();
@@ -247,14 +275,15 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
       tune::choice_key(problem, context.toolbox()->device().info(), context.toolbox()->identity());
   if (decide_by_bundle(context, problem, decision)) return {};
   if (problem.kernel) return decide_kernel(context, region, problem, decision);
-  if (problem.batch_invariant) return decide_invariant(context, problem, decision);
+  if (problem.batch_invariant) return decide_invariant(context, region, problem, decision);
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
     return {};
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
                                                            context.options().tune_options.filter));
   std::string model = "model";
   if (measures(context.options().tuning) && !is_in_vain(context, problem, fused)) {
-    const Status measured = measure(context, region, problem, decision);
+    const Status measured =
+        measure(context, region, problem, fused, modelled(context, problem, fused), decision);
     // `Always` reports a failed measurement. Otherwise a plan is made without it.
     if (measured || context.options().tuning == Tuning::Always) return measured;
     model += fmt::format(", not measured: {}", measured.error().what);

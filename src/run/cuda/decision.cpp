@@ -7,6 +7,7 @@ json::Value trials_json(std::span<const tune::Trial> trials) {
   json::Value list = json::Value::array();
   for (const tune::Trial& trial : trials) {
     json::Value entry = json::Value::object().set("candidate", to_string(trial.candidate));
+    entry.set("final", trial.final);
     if (trial.seconds)
       entry.set("seconds", *trial.seconds);
     else
@@ -36,6 +37,7 @@ json::Value decision_json(const Decision& decision, size_t region) {
                           .set("source", decision.source)
                           .set("seconds", decision.seconds)
                           .set("unfused_seconds", decision.unfused_seconds);
+  if (decision.modelled) entry.set("modelled", to_string(*decision.modelled));
   if (decision.expected_seconds > 0) entry.set("expected_seconds", decision.expected_seconds);
   if (decision.expected_unfused_seconds > 0)
     entry.set("expected_fused_seconds", decision.expected_fused_seconds)

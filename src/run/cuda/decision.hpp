@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +24,8 @@ struct Decision {
   // Where the model chose, else 0: of the choice, and of the two that it chose from, 0 if unknown.
   double expected_seconds = 0;
   double expected_fused_seconds = 0, expected_unfused_seconds = 0;
-  std::vector<tune::Trial> trials;  // where measured now
+  std::vector<tune::Trial> trials;            // where measured now
+  std::optional<launch::Candidate> modelled;  // where measured now: what the model would choose
   std::vector<launch::Exclusion> excluded;
   std::string not_stored;  // why the database could not store a measured choice
 };
@@ -32,9 +34,9 @@ struct Decision {
 size_t region_number(const Decision& decision, const fuse::Partition& partition);
 
 // {"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
-//  "trials": [{"candidate", "seconds" or "failed"}], "excluded": [{"template", "reason"}]}, and,
-// where they are set, "expected_seconds", "expected_fused_seconds", "expected_unfused_seconds" and
-// "not_stored". `region`: its number.
+//  "trials": [{"candidate", "final", "seconds" or "failed"}],
+//  "excluded": [{"template", "reason"}]}, and, where they are set, "modelled", "expected_seconds",
+// "expected_fused_seconds", "expected_unfused_seconds" and "not_stored". `region`: its number.
 json::Value decision_json(const Decision& decision, size_t region);
 // A list of them. `partition`: that of the decisions' regions.
 json::Value decisions_json(std::span<const Decision> decisions, const fuse::Partition& partition);

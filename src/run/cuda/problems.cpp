@@ -17,8 +17,9 @@ Result<std::vector<ListedProblem>> list_problems(const Prepared& prepared,
   const ir::Graph& graph = prepared.graph();
   for (const fuse::Region& region : prepared.partition->regions) {
     if (region.kind == fuse::RegionKind::Single) continue;
-    ATTACCA_TRY(const problem::Problem problem,
+    ATTACCA_TRY(problem::Problem problem,
                 problem::concretize(region, graph, sizes, prepared.target.mode, full_alignment));
+    if (prepared.target.batch_invariant) make_batch_invariant(problem);
     ListedProblem listed;
     listed.region = static_cast<size_t>(&region - prepared.partition->regions.data()) + 1;
     const bool is_pointwise = problem.products.empty() && !problem.kernel;
@@ -28,6 +29,7 @@ Result<std::vector<ListedProblem>> list_problems(const Prepared& prepared,
       listed.operations = operations(problem);
       ATTACCA_TRY(listed.text, problem::write_problem(graph, region, sizes, prepared.target.mode,
                                                       full_alignment));
+      listed.text.batch_invariant = prepared.target.batch_invariant;
     }
     problems.push_back(std::move(listed));
   }
@@ -37,16 +39,16 @@ Result<std::vector<ListedProblem>> list_problems(const Prepared& prepared,
 Result<Decision> decide_problem(const std::shared_ptr<launch::Toolbox>& toolbox,
                                 const problem::ProblemText& text, CudaOptions options) {
   ATTACCA_TRY(fuse::Partition cut, problem::cut_problem(text));
-  Prepared prepared{Target::cuda(toolbox->device(), text.mode),
-                    {},
-                    std::make_shared<const fuse::Partition>(std::move(cut))};
+  Target target = Target::cuda(toolbox->device(), text.mode);
+  target.batch_invariant = text.batch_invariant;
+  Prepared prepared{std::move(target), {}, std::make_shared<const fuse::Partition>(std::move(cut))};
   ATTACCA_TRY(FixedPlaces places, FixedPlaces::make(toolbox->device(), prepared.graph()));
   const DeviceGraph shared{std::move(prepared), std::move(options), toolbox, std::move(places)};
   const StepContext context{shared, text.symbols, alignments_of(shared.graph(), text)};
   const fuse::Region& region = shared.prepared.partition->regions[0];
-  ATTACCA_TRY(
-      const problem::Problem problem,
-      problem::concretize(region, shared.graph(), text.symbols, text.mode, context.alignment_of));
+  ATTACCA_TRY(problem::Problem problem, problem::concretize(region, shared.graph(), text.symbols,
+                                                            text.mode, context.alignment_of));
+  if (text.batch_invariant) make_batch_invariant(problem);
   return decide(context, region, problem);
 }
 

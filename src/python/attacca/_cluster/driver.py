@@ -13,9 +13,9 @@ from typing import Any, NamedTuple, TextIO
 
 from .._errors import Error, MissingModule
 from .._plan import Decision
-from .._problems import Key, Machine, Problem, Row, decision_of, rows_of, store
+from .._problems import ONLY_WAY, Key, Machine, Problem, Row, decision_of, rows_of, store
 from .._progress import Bar
-from . import task
+from . import scores, task
 
 _RETRIES = 20  # of a task whose worker or node was lost
 _PENDING = 1000  # tasks that Ray knows of at the same time
@@ -38,8 +38,9 @@ class Outcome(NamedTuple):
         machine: The GPU of this kind, and its node's tools.
         rows: The choices in the database, of problems that have one.
         decided: The problems without a choice that the cost model decides.
-        finished: What the tasks of this run found.
+        finished: What the tasks of this run found; of the trials only those that failed.
         failures: Why a problem was not tuned.
+        scores: How good the choices in ``rows`` are.
     """
 
     machine: Machine
@@ -47,11 +48,12 @@ class Outcome(NamedTuple):
     decided: dict[Key, Mapping[str, Any]]
     finished: dict[Key, task.Finished]
     failures: dict[Key, str]
+    scores: dict[Key, scores.Score]
 
     def decision(self, problem: Problem) -> Decision:
         """How the problem is computed on the machine."""
         if problem.key is None:
-            return Decision("unfused", "only way", 0, 0)
+            return ONLY_WAY
         if problem.key in self.failures:
             return Decision("", f"failed: {self.failures[problem.key]}", 0, 0)
         if problem.key in self.decided:
@@ -205,7 +207,9 @@ def tune(cluster: Cluster, machine: Machine, problems: Mapping[Key, Problem], ag
     store([])  # a database that cannot be written is seen before the work
     known = {} if again else rows_of(machine)
     missing = [problem for key, problem in problems.items() if key not in known]
-    outcome = Outcome(machine, {key: known[key] for key in problems if key in known}, {}, {}, {})
+    rows = {key: known[key] for key in problems if key in known}
+    outcome = Outcome(machine, rows, {}, {}, {},
+                      {key: scores.score_of(row, {}) for key, row in rows.items()})
     if stream:
         stream.write(f"tune: {len(problems)} problems for {machine.device}, "
                      f"{len(problems) - len(missing)} of them known\n")
@@ -224,14 +228,21 @@ def _take(batch: Sequence[task.Finished], outcome: Outcome) -> None:
     if rows:
         store(rows)
     for each in batch:
-        outcome.finished[each.key] = each
+        outcome.finished[each.key] = _without_times(each)
         failure = _failure(each, outcome.machine)
         if failure:
             outcome.failures[each.key] = failure
         elif "choice" in each.found:
             outcome.rows[each.key] = each.found["choice"]
+            outcome.scores[each.key] = scores.score_of(each.found["choice"], each.found)
         else:
             outcome.decided[each.key] = each.found
+
+
+def _without_times(finished: task.Finished) -> task.Finished:
+    """What is kept until the end, of a million problems perhaps."""
+    failed = [trial for trial in finished.found.get("trials", []) if "failed" in trial]
+    return finished._replace(found={**finished.found, "trials": failed})
 
 
 _NOT_MEASURED = "model, not measured: "

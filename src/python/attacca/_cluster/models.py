@@ -150,18 +150,17 @@ def _read_shape(line: str, where: str) -> Part:
     return Part(_core.Graph.parse(plan.graph_text()), {"M": m, "N": n, "K": k})
 
 
-def listed(models: Iterable[Model], device: str, mode: str) -> list[list[list[Problem]]]:
+def listed(models: Iterable[Model], device: str, mode: str,
+           batch_invariant: bool) -> list[list[list[Problem]]]:
     """By model and combination of sizes: the problems for a GPU, which need not be here.
 
     Raises:
         Error: As :func:`attacca.compile`, with the model's name.
     """
-    return [[[problem for part in parts for problem in _problems(part, device, mode, model.name)]
+    def problems(part: Part, name: str) -> list[Problem]:
+        try:
+            return problems_of(part.graph, device, mode, part.sizes, batch_invariant)
+        except Error as error:
+            raise Error(f"{name}: {error.what}", error.where, error.fix) from error
+    return [[[problem for part in parts for problem in problems(part, model.name)]
              for parts in model.parts] for model in models]
-
-
-def _problems(part: Part, device: str, mode: str, name: str) -> list[Problem]:
-    try:
-        return problems_of(part.graph, device, mode, part.sizes)
-    except Error as error:
-        raise Error(f"{name}: {error.what}", error.where, error.fix) from error

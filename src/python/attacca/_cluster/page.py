@@ -11,11 +11,13 @@ from .._errors import Error
 from .._problems import Key
 from .driver import Outcome
 from .models import Model
+from .scores import Score, Table, tables_of, text_of
 
 
 def write(path: str, models: Sequence[Model], outcome: Outcome) -> None:
-    """Writes the page: for each problem the winner, its time and the unfused path's, and why
-    candidates and problems failed.
+    """Writes the page: how good the choices are by family and M; for each problem the winner, its
+    time and the unfused path's, what is chosen without measuring, and why candidates and problems
+    failed.
 
     Raises:
         Error: The file cannot be written.
@@ -26,6 +28,17 @@ def write(path: str, models: Sequence[Model], outcome: Outcome) -> None:
     except OSError as error:
         raise Error(f"the report cannot be written: {error.strerror}", path,
                     "give another path") from error
+
+
+def text(outcome: Outcome) -> str:
+    """The tables of the page, for the command line."""
+    return "".join(f"\n{text_of(table)}" for table in tables(outcome))
+
+
+def tables(outcome: Outcome) -> list[Table]:
+    """How good the choices are."""
+    return tables_of({key: outcome.scores[key] for key in outcome.rows
+                      if key not in outcome.failures})
 
 
 def _report(models: Sequence[Model], outcome: Outcome) -> dict[str, Any]:
@@ -45,17 +58,21 @@ def _report(models: Sequence[Model], outcome: Outcome) -> dict[str, Any]:
             f"{len(finished)} tuned now, by {len(nodes)} nodes, in "
             f"{sum(each.seconds for each in finished):.0f} seconds of GPUs",
         ],
-        "regions": [_region(key, outcome) for key in keys],
+        "tables": [table._asdict() for table in tables(outcome)],
+        "regions": [_region(key, outcome, outcome.scores.get(key)) for key in keys],
     }
 
 
-def _region(key: Key, outcome: Outcome) -> dict[str, Any]:
+def _region(key: Key, outcome: Outcome, score: Score | None) -> dict[str, Any]:
     finished = outcome.finished.get(key)
     reasons = [f"{trial['candidate']}: {trial['failed']}"
                for trial in (finished.found.get("trials", []) if finished else [])
                if "failed" in trial]
-    region = {"name": key.shape, "detail": _detail(key), "saved": "", "times": [],
-              "reasons": reasons}
+    detail = _detail(key)
+    if finished and score and score.without is not None:
+        detail += (f"\nwithout measuring: {finished.found['modelled']}, {score.without:.3f} of the "
+                   "fastest candidate's speed")
+    region = {"name": key.shape, "detail": detail, "saved": "", "times": [], "reasons": reasons}
     if key in outcome.failures:
         return {**region, "verdict": "failed", "reasons": [outcome.failures[key], *reasons]}
     if key in outcome.decided:

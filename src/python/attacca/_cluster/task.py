@@ -17,7 +17,7 @@ class Finished(NamedTuple):
     key: Key
     node: str
     seconds: float
-    found: dict[str, Any]  # as tune_problem() returns it; empty if it failed
+    found: dict[str, Any]  # as tune_problem() returns it, but "excluded"; empty if it failed
     failure: str
     machine: Machine | None  # None if it failed
 
@@ -35,6 +35,7 @@ def tune(problem: Problem, tuning: str, seconds: float) -> Finished:
     try:
         here = machine(DEVICE)
         found = tune_problem(problem, DEVICE, tuning, seconds)
+        found.pop("excluded", None)
     except Error as error:
         failure = str(error)
     return Finished(problem.key, node, time.monotonic() - begin, found, failure, here)

@@ -1,6 +1,7 @@
 """Ranks of a process group decide alike which regions are fused, and by which kernels."""
 from __future__ import annotations
 
+import collections
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from ._report_view import Measuring
 
 Judged = tuple[list[Verdict], Measuring]
 _DIFFERENT = "the ranks' regions differ"
+_graphs: collections.Counter[str] = collections.Counter()  # compiled so far, by group
 
 
 def decide(group: Any, regions: Sequence[Region], judge: Callable[[], Judged],
@@ -33,7 +35,14 @@ def decide(group: Any, regions: Sequence[Region], judge: Callable[[], Judged],
         Error: On all ranks: one of them failed, or GPUs or tools are not of one kind.
     """
     ranks = ranks_of(group)
-    texts = on_all(ranks, lambda: [nameless(region.graph) for region in regions])
+    _graphs[group.group_name] += 1
+    try:
+        texts = on_all(ranks, lambda: [nameless(region.graph) for region in regions])
+    except Error as error:
+        # Most often a rank that compiles fewer graphs. The others cannot tell it from a slow one.
+        raise Error(f"graph {_graphs[group.group_name]} that this rank compiles with the group: "
+                    f"{error.what}", "group", "compile the same graphs on all ranks, in the same "
+                    "order; see what the other ranks print") from error
     if any(each != texts[0] for each in texts):
         return [Verdict(False, _DIFFERENT)] * len(regions), Measuring()
     leads = ranks.rank == 0
