@@ -13,7 +13,8 @@ import pages
 
 HOW = """
 The two products of layers of experts in bf16. *Up*: with both halves of the weights, then SwiGLU;
-*down*: times the router's weights; *bare*: that product alone. Rows are sorted by expert; routing
+*gathered*: the same from the tokens' rows, which an index names; *down*: times the router's
+weights; *bare*: that product alone. Rows are sorted by expert; routing
 draws experts alike (uniform) or by Zipf's law with exponent 1. *PyTorch*: `torch._grouped_mm`, then
 the ops one by one; *Inductor*: the same under `torch.compile`. *Ratio*: the faster one's time over
 Attacca's, above 1 where Attacca is faster. *Limit*: what memory at 4.3 TB/s or tensor cores at 700

@@ -107,6 +107,8 @@ struct FuseOptions {
   bool grouped = true;
   // Whether products read rows by an index and add rows of results by one.
   bool rows = false;
+  // Whether grouped products read rows by an index that no other op gathers.
+  bool grouped_rows = false;
   // Whether products widen weights in MXFP4 by themselves.
   bool mxfp4 = false;
 };

@@ -1,5 +1,7 @@
 // Operands that a region reads without the op that computes them: rows that a gather chooses, and
 // weights in MXFP4.
+#include <algorithm>
+
 #include "fuse/workspace.hpp"
 
 namespace attacca::fuse {
@@ -35,12 +37,24 @@ bool is_in_row(const Dim& first, const Dim& step, const Dim& count, const Dim& w
   return *of <= 0 || *at + (*of - 1) * *by < *whole;
 }
 
+// Whether a value is A of grouped products and nothing else.
+bool only_grouped_products_read(const Facts& facts, Value value) {
+  const std::vector<Value>& users = facts.users[value.id];
+  return !facts.is_output[value.id] && std::all_of(users.begin(), users.end(), [&](Value user) {
+    const ir::Node& node = facts.graph[user];
+    return node.op == Op::GroupedMatMul && node.operands[0] == value &&
+           std::count(node.operands.begin(), node.operands.end(), value) == 1;
+  });
+}
+
 }  // namespace
 
 std::optional<GatheredRows> gathered_a(const Workspace& work, Value matmul) {
-  if (!work.rows || !is_product(work.graph()[matmul].op)) return std::nullopt;
+  if (!is_product(work.graph()[matmul].op)) return std::nullopt;
   const Value a = work.graph()[matmul].operands[0];
   const View& view = work.facts.views[a.id];
+  const bool grouped = work.grouped_rows && only_grouped_products_read(work.facts, view.source);
+  if (!work.rows && !grouped) return std::nullopt;
   const ir::Shape& shape = work.graph().type(view.source).shape;
   if (work.graph().type(a).shape != shape || work.graph().type(matmul).shape.size() != 2 ||
       !is_dense(work.facts, view.source, view.access))

@@ -9,6 +9,7 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.packed = options.packed;
   work.grouped = options.grouped;
   work.rows = options.rows && options.fuse;
+  work.grouped_rows = options.grouped_rows && options.grouped && options.fuse;
   work.mxfp4 = options.mxfp4 && options.fuse;
   if (options.fuse) {
     draft_kernels(work);

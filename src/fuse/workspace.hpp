@@ -124,7 +124,7 @@ struct Workspace {
   bool fusing = true;
   Reductions reductions = Reductions::All;  // that may join a region
   // As in FuseOptions.
-  bool packed = false, grouped = true, rows = false, mxfp4 = false;
+  bool packed = false, grouped = true, rows = false, grouped_rows = false, mxfp4 = false;
   int next_id = 0;
 };
 

@@ -80,6 +80,10 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
       arguments.groups = static_cast<int32_t>(*problem.products[0].groups);
       arguments.group_stride = ends->column_stride;
     }
+    if (const auto& rows = problem.views.products[0].rows)
+      arguments.a_rows = {nullptr, rows->column_stride,
+                          static_cast<int32_t>(ir::size_of(rows->dtype)),
+                          static_cast<int32_t>(*problem.products[0].rows)};
   }
   arguments.context.rows = arguments.m;
   arguments.context.columns = arguments.n;
@@ -116,6 +120,8 @@ void set_addresses(const problem::Problem& problem, std::span<const problem::Fac
     }
     if (const auto& ends = views.products[0].offsets)
       arguments.group_ends = first_element(*at.products[0].offsets, *ends);
+    if (const auto& rows = views.products[0].rows)
+      arguments.a_rows.pointer = first_element(*at.products[0].rows, *rows);
   }
   for (size_t i = 0; i < binding.inputs.size(); ++i)
     set_pointer(arguments, binding.inputs[i], first_element(at.inputs[i], views.inputs[i]));

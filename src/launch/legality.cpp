@@ -58,6 +58,8 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   if (product.groups.has_value() != kernel.grouped)
     return kernel.grouped ? "it takes groups of rows alone"
                           : "it multiplies all rows by one matrix";
+  if (product.rows.has_value() != kernel.gathered)
+    return kernel.gathered ? "it takes rows by an index alone" : "it reads no rows by an index";
   if (product.packed.has_value() != (kernel.packed_bits != 0))
     return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
   if (product.packed) return packed_reason(problem, kernel);
@@ -168,6 +170,8 @@ Reason builder_reason(const problem::Problem& problem, const Template& kernel,
 
 Legality legality(const problem::Problem& problem, const Template& kernel,
                   const gpu::DeviceInfo& device, const Candidate& candidate) {
+  if (names_rows(problem) && !kernel.gathered)
+    return legality(with_gathered_rows(problem), kernel, device, candidate);
   if (Reason reason = device_reason(kernel, device)) return *std::move(reason);
   const bool multiplies = kernel.family == templates::Family::Gemm;
   if (multiplies) {
@@ -184,6 +188,14 @@ Legality legality(const problem::Problem& problem, const Template& kernel,
   if (Reason reason = builder_reason(problem, kernel, *binding, candidate, device.sm_count))
     return *std::move(reason);
   return binding;
+}
+
+bool gathers_before(const problem::Problem& problem, const Candidate& candidate,
+                    const templates::Catalog& catalog) {
+  if (!names_rows(problem)) return false;
+  if (candidate.kind != CandidateKind::Fused) return true;
+  const Template* kernel = catalog.find(candidate.kernel);
+  return kernel == nullptr || !kernel->gathered;
 }
 
 Result<Candidate> resolve(Candidate candidate, const problem::Problem& problem,

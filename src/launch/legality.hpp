@@ -20,12 +20,19 @@ namespace attacca::launch {
 // the candidate's swizzle, raster and splits. Operands whose strides or alignment no full or result
 // slot supports go through the context.
 //
+// Where an index names the rows of A, a template that does not gather them computes the problem
+// with_gathered_rows().
+//
 // Of a batch-invariant problem the answer does not depend on m: a template is legal if it sums the
 // products of a row in an order that depends neither on the number of rows nor on which of a tile's
 // rows it is, and takes each of kRowCounts rows.
 using Legality = std::variant<std::shared_ptr<const epilogue::Binding>, std::string>;
 Legality legality(const problem::Problem& problem, const templates::Template& kernel,
                   const gpu::DeviceInfo& device, const Candidate& candidate = {});
+
+// Whether another kernel gathers the rows of A that an index names, before the candidate's.
+bool gathers_before(const problem::Problem& problem, const Candidate& candidate,
+                    const templates::Catalog& catalog);
 
 // From the fewest rows to the most, with counts in between that fill no tile.
 inline constexpr int64_t kRowCounts[] = {1, 3, 17, 100, 513, 1 << 20};

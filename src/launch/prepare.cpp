@@ -2,6 +2,9 @@
 
 #include "launch/arguments.hpp"
 #include "launch/fused.hpp"
+#include "launch/helpers/gather_rows.hpp"
+#include "launch/legality.hpp"
+#include "launch/operand_source.hpp"
 #include "launch/unfused.hpp"
 #include "launch/user_kernel.hpp"
 #include "support/reused.hpp"
@@ -73,6 +76,79 @@ class OuterLoop : public Runnable {
   mutable Reused<Addresses> moved_;
 };
 
+// A kernel gathers the rows of A into the workspace, then `product` computes the problem
+// with_gathered_rows().
+class Gathered : public Runnable {
+ public:
+  static Result<std::unique_ptr<Gathered>> make(const std::shared_ptr<Toolbox>& toolbox,
+                                                const problem::Problem& problem,
+                                                std::unique_ptr<Runnable> product) {
+    std::unique_ptr<Gathered> made(new Gathered(problem, std::move(product)));
+    const problem::Problem dense = with_gathered_rows(problem);
+    Arena arena;
+    arena.take(made->product_->workspace_bytes());
+    for (size_t i = 0; i < problem.products.size(); ++i) {
+      Copy copy;
+      copy.repeats_first = problem.repeats_first_a(i);
+      const auto& views = problem.views.products[i];
+      if (views.rows && !copy.repeats_first) {
+        const problem::View& to = dense.views.products[i].a;
+        copy.at =
+            arena.take(static_cast<size_t>(problem.m * to.row_stride * ir::size_of(to.dtype)));
+        ATTACCA_TRY(copy.kernel, GatherRows::make(toolbox, {problem.m, problem.products[i].k,
+                                                            *problem.products[i].rows, views.a,
+                                                            *views.rows, to}));
+      }
+      made->copies_.push_back(std::move(copy));
+    }
+    made->workspace_bytes_ = arena.size();
+    return made;
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
+    const auto lease = moved_.take([this] { return no_addresses(dense_views_); });
+    Addresses& moved = *lease;
+    moved.inputs = at.inputs;
+    moved.outputs = at.outputs;
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      const auto& from = at.products[i];
+      auto& to = moved.products[i];
+      to.b = from.b;
+      to.scales = from.scales;
+      to.offsets = from.offsets;
+      to.a = copies_[i].repeats_first ? moved.products[0].a : from.a;
+      if (!copies_[i].kernel) continue;
+      const auto& views = problem_.views.products[i];
+      to.a = static_cast<char*>(workspace) + copies_[i].at;
+      ATTACCA_TRY_VOID(copies_[i].kernel->launch(
+          first_element(from.a, views.a), first_element(*from.rows, *views.rows), to.a, stream));
+    }
+    return product_->launch(moved, workspace, stream);
+  }
+
+ private:
+  struct Copy {
+    std::optional<GatherRows> kernel;  // none: A lies where the graph has it
+    bool repeats_first = false;
+    size_t at = 0;
+  };
+
+  Gathered(const problem::Problem& problem, std::unique_ptr<Runnable> product)
+      : problem_(problem),
+        dense_views_(with_gathered_rows(problem).views),
+        product_(std::move(product)),
+        moved_(no_addresses(dense_views_)) {}
+
+  const problem::Problem problem_;
+  const problem::Operands<problem::View> dense_views_;
+  std::unique_ptr<Runnable> product_;
+  std::vector<Copy> copies_;  // one for each product
+  mutable Reused<Addresses> moved_;
+  size_t workspace_bytes_ = 0;
+};
+
 Result<std::unique_ptr<Runnable>> prepare_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
                                                       const problem::Problem& problem,
                                                       const Candidate& candidate) {
@@ -88,6 +164,10 @@ Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbo
                                           const Candidate& candidate) {
   if (problem.empty()) return std::make_unique<Nothing>(toolbox, problem);
   if (problem.kernel) return prepare_user_kernel(toolbox, problem, candidate);
+  if (gathers_before(problem, candidate, toolbox->catalog())) {
+    ATTACCA_TRY(auto product, prepare(toolbox, with_gathered_rows(problem), candidate));
+    return Gathered::make(toolbox, problem, std::move(product));
+  }
   problem::Problem step = problem;
   step.outer.clear();
   std::unique_ptr<Runnable> runnable;

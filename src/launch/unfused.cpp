@@ -55,6 +55,7 @@ struct Step {
   int algorithm = 0;
   std::optional<PlainProduct> plain;        // if the vendor refuses
   std::shared_ptr<const Runnable> grouped;  // None of the three: K is 0, the result 0
+  std::shared_ptr<Reused<Addresses>> grouped_addresses;
   problem::View result;
   size_t result_at = 0, result_bytes = 0;
   size_t scratch_at = 0;
@@ -142,6 +143,7 @@ class Unfused : public Runnable {
     if (product.k == 0) return step;
     if (product.groups) {
       ATTACCA_TRY(step.grouped, make_grouped(toolbox_, problem, index, step.result));
+      step.grouped_addresses = std::make_shared<Reused<Addresses>>(no_grouped_addresses());
       return step;
     }
     auto vendor_step = use_vendor(index, algorithm, arena, step);
@@ -276,10 +278,12 @@ class Unfused : public Runnable {
     const Step& step = steps_[index];
     void* result = result_of(step, at, workspace);
     const auto& memory = at.products[index];
-    if (step.grouped)
-      return step.grouped->launch(
-          {.products = {memory}, .kernel = {}, .inputs = {nullptr}, .outputs = {result}}, nullptr,
-          stream);
+    if (step.grouped) {
+      const auto alone = step.grouped_addresses->take(no_grouped_addresses);
+      alone->products[0] = memory;
+      alone->outputs[0] = result;
+      return step.grouped->launch(*alone, nullptr, stream);
+    }
     if (!step.gemm && !step.plain) return clear(step, result, stream);
     const auto scales = memory.scales.value_or(problem::ScaleOperands<void*>{});
     const auto& sources = step.sources;
@@ -333,6 +337,11 @@ class Unfused : public Runnable {
     return tail;
   }
 
+  // Of a product alone.
+  static Addresses no_grouped_addresses() {
+    return {.products = {{}}, .kernel = {}, .inputs = {nullptr}, .outputs = {nullptr}};
+  }
+
   Addresses no_tail_addresses() const { return no_addresses(problem_.views.of_epilogue()); }
 
   void set_tail_addresses(const Addresses& at, char* workspace, Addresses& tail) const {
@@ -366,7 +375,7 @@ Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& t
 Result<std::vector<Proposal>> unfused_proposals(const std::shared_ptr<Toolbox>& toolbox,
                                                 const problem::Problem& problem) {
   if (problem.kernel) return std::vector<Proposal>(1);  // the library computes nothing of it
-  problem::Problem step = problem;
+  problem::Problem step = with_gathered_rows(problem);
   step.outer.clear();
   std::vector<Proposal> all;
   const auto ways = static_cast<int>(vendor_epilogues(step).size());

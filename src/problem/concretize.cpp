@@ -116,6 +116,12 @@ class Concretizer {
       ATTACCA_TRY(made.scales->b, strided(b.access, ir::DType::F32, b.source, false));
     }
     if (gemm.groups) ATTACCA_TRY_VOID(add_groups(*gemm.groups, made, sources));
+    if (gemm.a.rows) {
+      ATTACCA_TRY(problem_.products.back().rows, number(gemm.a.rows->extent, symbols_));
+      ATTACCA_TRY(made.rows, listed(gemm.a.rows->access, graph.type(gemm.a.rows->source).dtype,
+                                    gemm.a.rows->source));
+      sources.rows = gemm.a.rows->source;
+    }
     operands_.products.push_back(std::move(made));
     problem_.sources.products.push_back(sources);
     return {};
@@ -127,14 +133,18 @@ class Concretizer {
     ATTACCA_TRY(problem_.products.back().groups, number(groups.count, symbols_));
     made.b.view.batch_stride = made.b.batch.back();
     made.b.batch.pop_back();
-    View ends{.dtype = ir::DType::S32};
-    ATTACCA_TRY(ends.offset, number(groups.access.offset, symbols_));
-    ATTACCA_TRY(ends.column_stride, number(groups.access.strides[0], symbols_));
-    ends.alignment =
-        first_alignment(alignment_of_(groups.source), ends.offset * ir::size_of(ends.dtype));
-    made.offsets = not_strided(ends);
+    ATTACCA_TRY(made.offsets, listed(groups.access, ir::DType::S32, groups.source));
     sources.offsets = groups.source;
     return {};
+  }
+
+  // A list of numbers, which a kernel reads as one row.
+  Result<Strided> listed(const epilogue::Access& access, ir::DType dtype, ir::Value source) {
+    View view{.dtype = dtype};
+    ATTACCA_TRY(view.offset, number(access.offset, symbols_));
+    ATTACCA_TRY(view.column_stride, number(access.strides[0], symbols_));
+    view.alignment = first_alignment(alignment_of_(source), view.offset * ir::size_of(dtype));
+    return not_strided(view);
   }
 
   Status add_kernel(const ir::Graph& graph, ir::Value kernel) {
@@ -269,6 +279,7 @@ class Concretizer {
     for (const Product& product : problem_.products) {
       extents.emplace_back("K", product.k);
       extents.emplace_back("N", product.n);
+      extents.emplace_back("the number of rows to gather from", product.rows.value_or(0));
     }
     for (const auto& [what, extent] : extents)
       if (extent > kMostExtent)

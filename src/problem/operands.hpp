@@ -30,10 +30,11 @@ struct ProductOperands {
   T a{}, b{};
   std::optional<ScaleOperands<T>> scales = {};  // of blocks of 8-bit floats
   std::optional<T> offsets = {};                // the ends of a grouped product's groups
+  std::optional<T> rows = {};                   // the index of A's rows
 
   template <class Self>
   static auto members(Self& self) {
-    return std::tie(self.a, self.b, self.scales, self.offsets);
+    return std::tie(self.a, self.b, self.scales, self.offsets, self.rows);
   }
   friend bool operator==(const ProductOperands&, const ProductOperands&) = default;
 };

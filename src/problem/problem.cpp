@@ -44,7 +44,9 @@ int64_t blocks_of(int64_t extent) {
 
 bool Problem::repeats_first_a(size_t product) const {
   return product > 0 && views.products[product].a == views.products[0].a &&
-         sources.products[product].a == sources.products[0].a;
+         views.products[product].rows == views.products[0].rows &&
+         sources.products[product].a == sources.products[0].a &&
+         sources.products[product].rows == sources.products[0].rows;
 }
 
 std::vector<Factor> Problem::factors() const {
@@ -100,6 +102,27 @@ Problem with_rows_alike(const Problem& problem, int64_t rows) {
   return made;
 }
 
+bool names_rows(const Problem& problem) {
+  return std::any_of(problem.products.begin(), problem.products.end(),
+                     [](const Product& product) { return product.rows.has_value(); });
+}
+
+Problem with_gathered_rows(const Problem& problem) {
+  Problem made = problem;
+  for (size_t i = 0; i < made.products.size(); ++i) {
+    if (!made.products[i].rows) continue;
+    made.products[i].rows.reset();
+    made.sources.products[i].rows.reset();
+    auto& views = made.views.products[i];
+    views.rows.reset();
+    const int64_t line = 16 / ir::size_of(views.a.dtype);
+    views.a = {.dtype = views.a.dtype,
+               .row_stride = (made.products[i].k + line - 1) / line * line,
+               .column_stride = 1};
+  }
+  return made;
+}
+
 Operands<Extents> extents(const Problem& problem) {
   Operands<Extents> all = map(
       [&](const View&) {
@@ -108,12 +131,13 @@ Operands<Extents> extents(const Problem& problem) {
       problem.views);
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const auto& [n, k] = std::pair(problem.products[i].n, problem.products[i].k);
-    all.products[i].a = {problem.m, k};
+    all.products[i].a = {problem.products[i].rows.value_or(problem.m), k};
     all.products[i].b = {k, n};
     if (auto& scales = all.products[i].scales)
       scales = {{problem.m, blocks_of(k)}, {blocks_of(k), blocks_of(n)}};
     if (auto& offsets = all.products[i].offsets)
       offsets = {1, problem.products[i].groups.value_or(0)};
+    if (auto& rows = all.products[i].rows) rows = {1, problem.m};
   }
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i] = {1, problem.views.kernel[i].row_stride};
@@ -131,6 +155,7 @@ std::string problem_class(const Problem& problem) {
                         product.fast ? " fast" : "");
     if (views.scales) text += " blocks";
     if (product.groups) text += " grouped";
+    if (views.rows) text += fmt::format(" rows by {}", name(views.rows->dtype));
     if (product.packed) text += fmt::format(" packed {}", to_string(product.packed->packing));
   }
   if (problem.kernel) {
@@ -170,7 +195,8 @@ double bytes(const Problem& problem) {
     const ProductOperands<View>& views = problem.views.products[i];
     // Rows reach at most as many groups as there are rows.
     const int64_t matrices = product.groups ? std::min(*product.groups, problem.m) : problem.batch;
-    total += footprint(views.a, problem.m, product.k, problem.batch) +
+    const int64_t rows = std::min(product.rows.value_or(problem.m), problem.m);
+    total += footprint(views.a, rows, product.k, problem.batch) +
              (product.packed ? double(product.packed->bytes)
                              : footprint(views.b, product.k, product.n, matrices));
   }

@@ -42,6 +42,9 @@ struct Product {
   // of groups there are, column_stride apart. Row r of A is multiplied by the matrix of its group
   // (ir/interpret/groups.hpp); rows of no group give 0.
   std::optional<int64_t> groups = {};
+  // Set where an index names the rows of A, column_stride apart: of how many rows. All bytes of a
+  // row that does not exist are 0xff.
+  std::optional<int64_t> rows = {};
   ir::Value node = {};
 };
 
@@ -108,6 +111,11 @@ void make_batch_invariant(Problem& problem);
 // The same product with a tail whose operands have no rows, as operands of one row look: what
 // templates for a batch-invariant problem are ranked by, for so many rows.
 Problem with_rows_alike(const Problem& problem, int64_t rows);
+
+// Whether an index names the rows of an A.
+bool names_rows(const Problem& problem);
+// The same problem where each A has been gathered: its rows follow each other.
+Problem with_gathered_rows(const Problem& problem);
 
 // The addresses of the operands' first bytes (before View::offset), aligned as the problem says.
 // Nothing is written to inputs.

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define ATTACCA_ABI_VERSION 4
+#define ATTACCA_ABI_VERSION 5
 
 /* A vector that the kernel stages itself for a row or column slot, in the KERNEL's coordinates (the
  * caller exchanges rows and columns for swapped templates): element i of batch b is the `bytes`
@@ -42,6 +42,16 @@ typedef struct {
                                   kernel widens: 128 if they are s8, 0 if they are u8 */
   int32_t has_zeros;
 } attacca_packed;
+
+/* Rows that an index names: its element i lies i * stride elements of `bytes` bytes (4: s32,
+ * 8: s64) behind the first one, and names one of `rows` rows, from the last one back if it is
+ * negative. All bytes of a row outside are 0xff. */
+typedef struct {
+  const void* pointer;
+  int64_t stride;
+  int32_t bytes; /* 0: there is no index */
+  int32_t rows;
+} attacca_row_index;
 
 typedef struct {
   int32_t m, n, k, batch;
@@ -69,6 +79,8 @@ typedef struct {
   const void* group_ends;
   int64_t group_stride;
   int32_t groups;
+  /* Of templates that gather: row m of the product is the row of A that element m names. */
+  attacca_row_index a_rows;
 } attacca_gemm_arguments;
 
 typedef struct {

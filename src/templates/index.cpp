@@ -38,6 +38,7 @@ void each_member(Visitor& visit, Form& form) {
   visit("packed_scale_bits", form.packed_scale_bits);
   visit("widened", form.widened);
   visit("grouped", form.grouped);
+  visit("gathered", form.gathered);
   visit("alternate_columns", form.alternate_columns);
   visit("tile.m", form.tile.m);
   visit("tile.n", form.tile.n);

@@ -192,6 +192,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.packed_scale_bits = reader.count("packed_scale_bits");
   kernel.widened = reader.flag("widened");
   kernel.grouped = reader.flag("grouped");
+  kernel.gathered = reader.flag("gathered");
   read_tile(reader, kernel);
   kernel.schedule = read_schedule(reader);
   kernel.stream_k = reader.boolean("stream_k");

@@ -52,6 +52,7 @@ struct Template {
   int packed_scale_bits = 0;
   bool widened = false;            // B is s8 or u8, widened to A's dtype
   bool grouped = false;            // multiplies each group of A's rows by its own matrix
+  bool gathered = false;           // reads A's rows by an index
   bool alternate_columns = false;  // a gate whose weights are alternate columns of one (K, 2 N)
   // The kernel's tile: in a swapped template, m counts the problem's columns. A gate, whose hole
   // has two accumulator sets, multiplies a tile of A by two of B.

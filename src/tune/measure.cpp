@@ -58,6 +58,7 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
 struct Contents {
   double scale = 1;         // of random numbers
   int64_t ends = 0;         // not 0: the ends of groups that share so many rows
+  int64_t rows = 0;         // not 0: numbers of so many rows, in a random order
   bool zeros = false;       // none
   bool is_first_a = false;  // the memory is that of the first product's A
 };
@@ -68,6 +69,8 @@ problem::Operands<Contents> contents_of(const problem::Problem& problem) {
   for (size_t i = 0; i < problem.products.size(); ++i) {
     all.products[i].a.is_first_a = problem.repeats_first_a(i);
     if (auto& offsets = all.products[i].offsets) offsets->ends = std::max<int64_t>(problem.m, 1);
+    if (auto& rows = all.products[i].rows)
+      rows->rows = std::max<int64_t>(*problem.products[i].rows, 1);
     all.products[i].b.scale = 1 / std::sqrt(double(std::max<int64_t>(problem.products[i].k, 1)));
   }
   // A user's kernel may use integers as indices.
@@ -108,6 +111,15 @@ Status fill_ends(gpu::DeviceMemory& memory, int64_t groups, int64_t rows) {
   for (int64_t row = 0; row < rows; ++row) ++ends[random() % ends.size()];
   std::partial_sum(ends.begin(), ends.end(), ends.begin());
   return memory.copy_from(ends.data(), ends.size() * sizeof(int32_t));
+}
+
+// An index of so many rows.
+template <class Integer>
+Status fill_rows(gpu::DeviceMemory& memory, int64_t count, int64_t rows) {
+  std::vector<Integer> index(static_cast<size_t>(count));
+  std::mt19937 random(20261125);
+  for (Integer& row : index) row = static_cast<Integer>(random() % static_cast<uint64_t>(rows));
+  return memory.copy_from(index.data(), index.size() * sizeof(Integer));
 }
 
 // Pages made so far, by dtype and scale.
@@ -152,9 +164,12 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
   const auto make_one = [&](const problem::View& view, const Span& span,
                             const Contents& content) -> Result<void*> {
     ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes_of(span, view) + 16));
-    ATTACCA_TRY_VOID(content.zeros ? memory.fill(0)
-                     : content.ends
-                         ? fill_ends(memory, span.count(), content.ends)
+    ATTACCA_TRY_VOID(content.zeros  ? memory.fill(0)
+                     : content.ends ? fill_ends(memory, span.count(), content.ends)
+                     : content.rows && view.dtype == ir::DType::S64
+                         ? fill_rows<int64_t>(memory, span.count(), content.rows)
+                     : content.rows
+                         ? fill_rows<int32_t>(memory, span.count(), content.rows)
                          : fill_random(device, memory, view.dtype, content.scale, pages));
     const int64_t width = ir::size_of(view.dtype);
     // As misaligned as the problem says.

@@ -37,6 +37,11 @@ GROUPED = """graph experts(x: bf16[R, 2048], w: bf16[128, 2048, 1536], offsets: 
   return silu(gate) * up
 }
 """
+GATHERED = """graph experts(x: bf16[T, 2048], token: s64[R], w: bf16[128, 1536, 2048],
+              offsets: s32[128]) {
+  return silu(grouped_matmul(gather(x, token), transpose(w), offsets))
+}
+"""
 SCALE = """extern "C" __global__ void scale(const float* x, float* out, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] MARK= x[i] * 2;
@@ -121,6 +126,29 @@ class Explain(Cli):
                          ["grouped_tt_16x64_1x1_swap_gate_f2_d16"])
         for device in ("a100", "b200"):
             self.assertGreater(len(explained(device)["regions"]), 1, device)
+
+    def test_rows_by_an_index(self):
+        dims = ("--device", "cuda", "--as", "h200", "--dim", "T=4096", "--dim", "R=32768")
+        graph = self.write(GATHERED)
+        code, out, err = attacca("explain", graph, *dims, "--json")
+        self.assertEqual((code, err), (0, ""))
+        whole = json.loads(out)
+        self.assertEqual(len(whole["regions"]), 1)
+        ranked = {each["template"]: each["gathers_before"]
+                  for each in whole["candidates"][0]["ranked"]}
+        self.assertEqual(ranked, {"grouped_tn_128x128_1x1_pingpong_direct_gather_f1_d16": False,
+                                  "grouped_tn_128x128_1x1_pingpong_direct_f1_d16": True,
+                                  "grouped_tn_16x64_1x1_swap_f1_d16": True})
+        code, out, err = attacca("explain", graph, *dims)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("= x[token]:bf16 @ w^T:bf16, R x 1536 x 2048", out)
+        self.assertRegex(out, r"1\. grouped_tn_128x128_1x1_pingpong_direct_gather_f1_d16, expected")
+        self.assertRegex(out, r"2\. grouped_tn_128x128_1x1_pingpong_direct_f1_d16 after a gather,")
+        self.assertRegex(out, r"  unfused after a gather, expected")
+        # Gathers of other devices are kernels of their own.
+        code, out, err = attacca("explain", graph, *dims[:3], "a100", *dims[4:], "--json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertGreater(len(json.loads(out)["regions"]), 1)
 
     def test_patterns(self):
         excluded = {each["template"]: each["reason"]

@@ -104,6 +104,10 @@ const std::string kGraphs[] = {
     "graph batches(x: f16[3, 2, M, 60], w: f16[2, 60, 60], r: f16[3, 1, M, 60]) {\n"
     "  return silu(x @ w) + r\n}",
     "graph no_columns_of_its_own(x: f64[M, 60], w: f64[60, 60]) { return relu(x @ w) }",
+    "graph named_rows(x: f16[9, 60], i: s32[M], w: f16[3, 60, 60], o: s32[3]) {\n"
+    "  return silu(grouped_matmul(gather(x, i), w, o))\n}",
+    "graph added_rows(x: f32[9, 60], i: s64[100*M], u: f32[100*M, 60]) {\n"
+    "  return scatter_add(x, i, u)\n}",
     "graph copies(x: f32[M, 60]) { return y = x, z = transpose(x) }",
     fmt::format("graph kernel(x: f32[M, 8], bias: f32[8]) {{\n"
                 "  k = kernel(\"{}/tests/run/user_kernels.cu\", x, f32[M, 8], s32(M), s32(8), "

@@ -14,6 +14,7 @@
 #include "ir/interpret/interpreter.hpp"
 #include "ir/text/text.hpp"
 #include "launch/helpers/device_types.hpp"
+#include "launch/helpers/gather_rows_source.hpp"
 #include "launch/helpers/plain_grouped_source.hpp"
 #include "run/cuda/single_source.hpp"
 
@@ -31,11 +32,13 @@ constexpr const char* kHost = R"(
 #define __launch_bounds__(threads)
 #define asm(...) r = 0
 struct Index { unsigned x; };
+struct uint4 { unsigned x, y, z, w; };
 static Index blockIdx, threadIdx, gridDim;
 template <class To, class From> To bits(From x) { To y; std::memcpy(&y, &x, sizeof y); return y; }
 static float __uint_as_float(unsigned x) { return bits<float>(x); }
 static unsigned __float_as_uint(float x) { return bits<unsigned>(x); }
 template <class T> T atomicMax(T* at, T x) { const T old = *at; if (x > old) *at = x; return old; }
+template <class T> T atomicExch(T* at, T x) { const T old = *at; *at = x; return old; }
 extern "C" void at_thread(unsigned block, unsigned blocks, unsigned thread) {
   blockIdx.x = block; gridDim.x = blocks; threadIdx.x = thread;
 }
@@ -167,42 +170,50 @@ TEST(SingleKernels, Scatter) {
   expect_equal(got, want);
 }
 
+// Lists by looking through the index alone, and by chains; whole pieces and single elements.
 TEST(SingleKernels, ScatterAdd) {
   const std::string macros =
       "#define SCATTER_ADD\n#define ELEMENT BF16\n#define INDEX S32\n#define SUM float\n";
-  const HostKernels once(macros + "#define ROUND(X) (X)\n");
-  const HostKernels each(macros + "#define ROUND(X) ELEMENT::load(ELEMENT::store(X))\n");
-  ASSERT_TRUE(once.compiled() && each.compiled());
+  const std::string once = "#define ROUND(X) (X)\n";
+  const std::string each = "#define ROUND(X) ELEMENT::load(ELEMENT::store(X))\n";
   std::mt19937_64 random(3);
   std::normal_distribution<double> draw;
-  Tensor x = *Tensor::make(DType::BF16, {9, 7}), updates = *Tensor::make(DType::BF16, {60, 7});
+  Tensor x = *Tensor::make(DType::BF16, {9, 16}), updates = *Tensor::make(DType::BF16, {60, 16});
   for (Tensor* tensor : {&x, &updates})
     for (int64_t i = 0; i < tensor->size(); ++i) tensor->set_number(i, draw(random));
   Tensor index = *Tensor::make(DType::S32, {60});
   for (int64_t i = 0; i < 60; ++i)  // rows from the end too, two of them never
     index.set_integer(i, static_cast<int64_t>(random() % 7) - static_cast<int64_t>(random() % 2));
   const auto graph = ir::parse_graph(
-      "graph g(x: bf16[9, 7], i: s32[60], u: bf16[60, 7]) { return scatter_add(x, i, u) }");
+      "graph g(x: bf16[9, 16], i: s32[60], u: bf16[60, 16]) { return scatter_add(x, i, u) }");
   ASSERT_TRUE(graph);
   for (const bool eager : {false, true}) {
     const auto precision = eager ? ir::Precision::Eager : ir::Precision::Fp32;
     const auto want = ir::interpret(*graph, {{"x", x}, {"i", index}, {"u", updates}},
                                     {.precision = precision, .accumulators = {}});
     ASSERT_TRUE(want) << to_string(want.error());
-    const HostKernels& kernels = eager ? each : once;
-    std::vector<long long> links(69);
-    Tensor got = *Tensor::make(DType::BF16, {9, 7});
-    kernels.run("attacca_scatter_links", static_cast<const void*>(index.data()), links.data(), 9LL,
-                60LL);
-    kernels.run("attacca_scatter_add", static_cast<const void*>(x.data()),
-                static_cast<const void*>(updates.data()),
-                static_cast<const long long*>(links.data()), static_cast<void*>(got.data()), 9LL,
-                7LL);
-    expect_equal(got, want->front());
+    for (const long long width : {1, 8}) {
+      const HostKernels kernels(macros + (eager ? each : once) +
+                                fmt::format("#define WIDTH {}\n", width));
+      ASSERT_TRUE(kernels.compiled());
+      for (const long long near : {0, 3, 60}) {
+        std::vector<long long> links(69), heads(9, -1), chain(60);
+        Tensor got = *Tensor::make(DType::BF16, {9, 16});
+        kernels.run("attacca_scatter_chains", static_cast<const void*>(index.data()), heads.data(),
+                    chain.data(), 9LL, 60LL);
+        kernels.run("attacca_scatter_links", static_cast<const void*>(index.data()),
+                    static_cast<const long long*>(heads.data()),
+                    static_cast<const long long*>(chain.data()), links.data(), 9LL, 60LL, near);
+        kernels.run("attacca_scatter_add", static_cast<const void*>(x.data()),
+                    static_cast<const void*>(updates.data()),
+                    static_cast<const long long*>(links.data()), static_cast<void*>(got.data()),
+                    9LL, 16 / width);
+        expect_equal(got, want->front());
+      }
+    }
   }
 }
 
-// Every code with every scale.
 TEST(SingleKernels, MxFp4) {
   const HostKernels kernels("#define MXFP4\n");
   ASSERT_TRUE(kernels.compiled());
@@ -235,6 +246,42 @@ TEST(SingleKernels, Gather) {
               static_cast<const void*>(index.data()), static_cast<void*>(got.data()), 4LL, 11LL,
               5LL, 6LL);
   expect_equal(got, want);
+}
+
+// Whole pieces, and elements of strided rows; rows that do not exist have all bits set.
+TEST(SingleKernels, GatherOfRows) {
+  const HostKernels pieces("#define INDEX S64\n#define PIECE uint4\n", launch::kGatherRowsSource);
+  const HostKernels halves("#define INDEX S32\n#define PIECE u16\n", launch::kGatherRowsSource);
+  ASSERT_TRUE(pieces.compiled() && halves.compiled());
+  constexpr int64_t kRows = 40, kColumns = 24, kExtent = 7;
+  const Tensor x = random_tensor(DType::F32, {kExtent, kColumns}, 1);
+  std::vector<int64_t> index;
+  for (int64_t i = 0; i < kRows; ++i) index.push_back(i * 5 % 23 - 11);
+  std::vector<int32_t> narrow(index.begin(), index.end());
+  const auto row_of = [](int64_t named) {
+    return named < -kExtent || named >= kExtent ? -1 : named < 0 ? named + kExtent : named;
+  };
+  std::vector<uint32_t> got(kRows * kColumns);
+  const auto* from = reinterpret_cast<const uint32_t*>(x.data());
+  pieces.run(
+      "attacca_gather_rows", static_cast<const void*>(from), static_cast<const void*>(index.data()),
+      static_cast<void*>(got.data()),
+      launch::GatherParameters{kRows, kColumns / 4, kExtent, kColumns / 4, 1, kColumns / 4, 1});
+  for (int64_t i = 0; i < kRows * kColumns; ++i) {
+    const int64_t row = row_of(index[static_cast<size_t>(i / kColumns)]);
+    EXPECT_EQ(got[static_cast<size_t>(i)], row < 0 ? ~0u : from[row * kColumns + i % kColumns]);
+  }
+  // Every second 16-bit half of x, by every second element of the index.
+  std::vector<uint16_t> half(kRows / 2 * kColumns);
+  const auto* words = reinterpret_cast<const uint16_t*>(x.data());
+  halves.run("attacca_gather_rows", static_cast<const void*>(words),
+             static_cast<const void*>(narrow.data()), static_cast<void*>(half.data()),
+             launch::GatherParameters{kRows / 2, kColumns, kExtent, 2 * kColumns, 2, kColumns, 2});
+  for (int64_t i = 0; i < kRows / 2 * kColumns; ++i) {
+    const int64_t row = row_of(index[static_cast<size_t>(i / kColumns * 2)]);
+    EXPECT_EQ(half[static_cast<size_t>(i)],
+              row < 0 ? 0xffff : words[row * 2 * kColumns + i % kColumns * 2]);
+  }
 }
 
 TEST(SingleKernels, GroupedProduct) {

@@ -132,6 +132,43 @@ TEST(Builder, OfDotProductsTakesFewRows) {
   EXPECT_EQ(refusal(kernel, arguments), "B must be contiguous along k, its stride there is 200");
 }
 
+// Of an index that names the rows of A.
+TEST(Builder, OfNamedRowsTakesAnIndex) {
+  const Template& gathers =
+      *testing::built().find("grouped_tn_128x128_1x1_pingpong_direct_gather_f1_d16");
+  const Template& dense = *testing::built().find("grouped_tn_128x128_1x1_pingpong_direct_f1_d16");
+  const auto with = [&](auto change, const Template* kernel = nullptr) {
+    attacca_gemm_arguments arguments = plain();
+    arguments.group_ends = at(0x4000);
+    arguments.group_stride = arguments.groups = 1;
+    arguments.a_rows = {at(0x5000), 1, 8, 70};
+    change(arguments);
+    return refusal(kernel != nullptr ? *kernel : gathers, arguments);
+  };
+  EXPECT_EQ(with([](auto&) {}), "");
+  EXPECT_EQ(with([](auto& g) { g.a_rows = {at(0x5004), 3, 4, 70}; }), "");
+  EXPECT_EQ(with([](auto&) {}, &dense), "the template reads A's rows by no index");
+  EXPECT_EQ(with([](auto& g) { g.a_rows = {}; }, &dense), "");
+  EXPECT_EQ(with([](auto& g) { g.a_rows = {}; }), "an index of 0 bytes; 4 or 8 are taken");
+  EXPECT_EQ(with([](auto& g) { g.a_rows.pointer = at(0x5004); }),
+            "the index of A's rows must be aligned to 8 bytes, not to 4");
+  EXPECT_EQ(with([](auto& g) { g.a_rows.rows = -1; }), "the index names one of -1 rows");
+  EXPECT_EQ(with([](auto& g) {
+              g.a_rows.rows = 1 << 30;
+              g.a.row_stride = 1 << 12;
+            }),
+            "1073741824 rows of A take more than 3.43597e+10 bytes");
+  EXPECT_EQ(
+      with([](auto& g) { g.a.row_stride = 68; }),
+      "steps of A along rows must be a multiple of 16 bytes, forwards and less than 2^40, not "
+      "136");
+  EXPECT_EQ(with([](auto& g) {
+              g.a_rows.rows = 1;
+              g.a.row_stride = 68;
+            }),
+            "");
+}
+
 TEST(Builder, IgnoresStridesOfAxesOfOne) {
   attacca_gemm_arguments arguments = plain();
   arguments.m = 1;

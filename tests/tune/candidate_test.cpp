@@ -422,6 +422,50 @@ TEST(Candidates, GroupsOfRows) {
       candidates(of(64, 8, "1536, 2048", kPlain), *gpu::known_device("a100")).ranked.empty());
 }
 
+// Kernels that read rows by an index compete with others, before which a kernel gathers the rows.
+TEST(Candidates, RowsThatAnIndexNames) {
+  constexpr const char* kGate = "grouped_tn_16x64_1x1_swap_gate_gather_f2_d16";
+  constexpr const char* kPlain = "grouped_tn_128x128_1x1_pingpong_direct_gather_f1_d16";
+  constexpr const char* kDense = "grouped_tn_128x128_1x1_pingpong_direct_f1_d16";
+  const auto of = [](int64_t rows, const std::string& index, const std::string& body) {
+    return problem(fmt::format("x: bf16[4096, 2048], i: {}[{}], w: bf16[128, 1536, 2048], "
+                               "v: bf16[128, 1536, 2048], o: s32[128]",
+                               index, rows),
+                   body);
+  };
+  constexpr const char* kOne =
+      "y = grouped_matmul(gather(x, i), transpose(w), o)\n  return silu(y)";
+  constexpr const char* kTwo =
+      "a = gather(x, i)\n  y = grouped_matmul(a, transpose(w), o)\n"
+      "  return silu(y) * grouped_matmul(a, transpose(v), o)";
+  for (const char* index : {"s32", "s64"}) {
+    const problem::Problem many = of(32768, index, kOne);
+    const launch::Candidates all = candidates(many);
+    EXPECT_EQ(all.ranked.front().kernel, kPlain);
+    ASSERT_TRUE(ranked(all, kDense));
+    EXPECT_LT(expected(all, kPlain), expected(all, kDense));
+    const templates::Catalog& templates = built();
+    for (const launch::Candidate& each : all.ranked)
+      EXPECT_EQ(launch::gathers_before(many, each, templates), each.kernel != kPlain)
+          << each.kernel;
+    EXPECT_TRUE(launch::gathers_before(many, {}, templates));
+    EXPECT_TRUE(mentions(reasons(all)[kGate], "the kernel hands over 2")) << reasons(all)[kGate];
+    const launch::Candidates gate = candidates(of(64, index, kTwo));
+    ASSERT_EQ(gate.ranked.size(), 1U);
+    EXPECT_EQ(gate.ranked.front().kernel, kGate);
+  }
+  const problem::Problem plain = problem("x: bf16[64, 2048], w: bf16[128, 1536, 2048], o: s32[128]",
+                                         "return silu(grouped_matmul(x, transpose(w), o))");
+  EXPECT_TRUE(mentions(reasons(candidates(plain))[kPlain], "rows by an index alone"));
+  EXPECT_FALSE(launch::gathers_before(plain, {}, built()));
+  // What something else reads, too, is gathered for it, and not again.
+  const Made shared =
+      make("x: bf16[4096, 2048], i: s32[64], w: bf16[128, 1536, 2048], o: s32[128]",
+           "a = gather(x, i)\n  return relu(grouped_matmul(a, transpose(w), o)), a");
+  ASSERT_TRUE(shared.problem);
+  EXPECT_FALSE(names_rows(*shared.problem));
+}
+
 constexpr const char* kOfHalfTheRows = "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
 constexpr const char* kWhole = "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16";
 constexpr const char* kTail = "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16";  // shared

@@ -175,7 +175,8 @@ Made make(const std::string& parameters, const std::string& body, const MakeOpti
     return {};
   }
   made.partition = fuse::partition(
-      *std::move(graph), {.fuse = true, .reductions = fuse::Reductions::Amax, .packed = true});
+      *std::move(graph),
+      {.fuse = true, .reductions = fuse::Reductions::Amax, .packed = true, .grouped_rows = true});
   made.region = &made.partition.regions.back();
   EXPECT_NE(made.region->kind, fuse::RegionKind::Single) << text;
   made.problem = problem::concretize(*made.region, made.partition.graph, options.symbols,

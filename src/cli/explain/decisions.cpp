@@ -21,8 +21,8 @@ std::string times(const run::Decision& decision) {
 
 // A region without a product is a kernel of its own; its candidate does not say so.
 std::string how(const run::Decision& decision) {
-  return decision.region->kind == fuse::RegionKind::Pointwise ? "pointwise kernel"
-                                                              : to_string(decision.candidate);
+  if (decision.region->kind == fuse::RegionKind::Pointwise) return "pointwise kernel";
+  return to_string(decision.candidate) + (decision.gathers_before ? kGathersBefore : "");
 }
 
 }  // namespace

@@ -11,6 +11,9 @@
 
 namespace attacca::cli {
 
+// Follows a candidate before which a kernel gathers rows of A.
+inline constexpr const char* kGathersBefore = " after a gather";
+
 // An empty line, then a line for each decision; empty if there is none.
 std::string decisions_text(std::span<const run::Decision> decisions,
                            const fuse::Partition& partition);

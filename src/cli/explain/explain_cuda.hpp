@@ -21,6 +21,8 @@ struct RankedRegion {
   bool is_kernel = false;                       // a user's kernel with its tail, not a template
   std::optional<tune::Estimated> unfused = {};  // none: it may not be taken
   bool prefers_unfused = false;
+  bool names_rows = false;                // an index names the rows of A
+  std::vector<bool> gathers_before = {};  // one for each ranked candidate
 };
 struct Ranking {
   std::string device;

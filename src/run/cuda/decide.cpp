@@ -302,6 +302,8 @@ Result<Decision> decide(const StepContext& context, const fuse::Region& region,
   Decision decision;
   decision.region = {context.shared.prepared.partition, &region};
   ATTACCA_TRY_VOID(decide_into(context, region, problem, decision));
+  decision.gathers_before =
+      launch::gathers_before(problem, decision.candidate, context.toolbox()->catalog());
   return decision;
 }
 

@@ -16,6 +16,7 @@ namespace attacca::run {
 struct Decision {
   std::shared_ptr<const fuse::Region> region;  // keeps the plan's partition, which it is part of
   launch::Candidate candidate;
+  bool gathers_before = false;  // a kernel gathers rows of A before the candidate's
   // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
   std::string source;
   tune::ChoiceKey key;                      // its key in the database
@@ -36,7 +37,8 @@ size_t region_number(const Decision& decision, const fuse::Partition& partition)
 // {"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
 //  "trials": [{"candidate", "final", "seconds" or "failed"}],
 //  "excluded": [{"template", "reason"}]}, and, where they are set, "modelled", "expected_seconds",
-// "expected_fused_seconds", "expected_unfused_seconds" and "not_stored". `region`: its number.
+// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before" and "not_stored".
+// `region`: its number.
 json::Value decision_json(const Decision& decision, size_t region);
 // A list of them. `partition`: that of the decisions' regions.
 json::Value decisions_json(std::span<const Decision> decisions, const fuse::Partition& partition);

@@ -1,6 +1,7 @@
 #include "run/cuda/single.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "fmt/format.h"
 
@@ -164,7 +165,7 @@ Result<CudaStep> make_scatter(const StepContext& context, const ir::Node& node,
 }
 
 // In f32 for narrower floats, unless each sum is rounded.
-Result<CudaStep> make_scatter_add(const StepContext& context, const ir::Node& node,
+Result<CudaStep> make_scatter_add(const StepContext& context, const ir::Node& node, ir::Value value,
                                   const std::string& where) {
   const ir::Type& from = context.graph().type(node.operands[0]);
   ATTACCA_TRY(const launch::DeviceType index_type,
@@ -176,31 +177,56 @@ Result<CudaStep> make_scatter_add(const StepContext& context, const ir::Node& no
                   "declare the input dense");
   const bool wide = from.dtype == ir::DType::F64, eager = context.mode() == ir::Mode::Eager;
   const std::string round = type.real && eager ? "ELEMENT::load(ELEMENT::store(X))" : "(X)";
-  const std::string source = fmt::format(
-      "#define SCATTER_ADD\n#define ELEMENT {}\n#define INDEX {}\n#define SUM {}\n"
-      "#define ROUND(X) {}\n{}",
-      type.name, index_type.name,
-      !type.real ? "s64"
-      : wide     ? "double"
-                 : "float",
-      round, kSingleSource);
-  ATTACCA_TRY(const SourceKernel link,
-              SourceKernel::make(context.toolbox(), "attacca_scatter_links", source));
-  ATTACCA_TRY(const SourceKernel add,
-              SourceKernel::make(context.toolbox(), "attacca_scatter_add", source));
   ATTACCA_TRY(const std::vector<int64_t> extents, evaluate(from.shape, context.symbols));
   ATTACCA_TRY(const std::vector<int64_t> chosen,
               evaluate(context.graph().type(node.operands[1]).shape, context.symbols));
   const int64_t rows = extents[0], indices = count_of(chosen), total = count_of(extents),
                 inner = rows == 0 ? 0 : total / rows;
+  // 16 bytes at once, where rows and tensors begin at multiples of them.
+  const int64_t most = 16 / ir::size_of(from.dtype);
+  const ir::Value values[] = {node.operands[0], node.operands[2], value};
+  const bool whole = inner % most == 0 &&
+                     std::all_of(std::begin(values), std::end(values),
+                                 [&](ir::Value each) { return context.alignment_of(each) >= 16; });
+  const int64_t width = whole ? most : 1, pieces = inner / width;
+  const std::string source = fmt::format(
+      "#define SCATTER_ADD\n#define ELEMENT {}\n#define INDEX {}\n#define SUM {}\n"
+      "#define ROUND(X) {}\n#define WIDTH {}\n{}",
+      type.name, index_type.name,
+      !type.real ? "s64"
+      : wide     ? "double"
+                 : "float",
+      round, width, kSingleSource);
+  // Chains cost a launch more: few elements of an index are looked through.
+  constexpr int64_t kFew = 1024, kNear = 32;
+  const int64_t near = indices > kFew ? kNear : indices;
+  std::optional<SourceKernel> chain;
+  if (near < indices) {
+    ATTACCA_TRY(chain, SourceKernel::make(context.toolbox(), "attacca_scatter_chains", source));
+  }
+  ATTACCA_TRY(const SourceKernel link,
+              SourceKernel::make(context.toolbox(), "attacca_scatter_links", source));
+  ATTACCA_TRY(const SourceKernel add,
+              SourceKernel::make(context.toolbox(), "attacca_scatter_add", source));
   CudaStep step;
-  step.workspace_bytes = static_cast<size_t>(rows + indices) * sizeof(int64_t);
-  step.launch = [=](const Addresses& at, void* links, gpu::StreamHandle stream) -> Status {
+  step.workspace_bytes = static_cast<size_t>((rows + indices) * (chain ? 2 : 1)) * sizeof(int64_t);
+  step.launch = [=, toolbox = context.toolbox()](const Addresses& at, void* links,
+                                                 gpu::StreamHandle stream) -> Status {
     if (total == 0) return {};
+    int64_t* const heads = static_cast<int64_t*>(links) + rows + indices;
+    int64_t* const chained = heads + rows;
+    if (chain) {
+      const gpu::Driver& driver = toolbox->device().driver();
+      ATTACCA_TRY_VOID(driver.call(driver.memset_d8, reinterpret_cast<gpu::DevicePointer>(heads),
+                                   uint8_t{0xff}, static_cast<size_t>(rows) * sizeof(int64_t),
+                                   stream));
+      ATTACCA_TRY_VOID(chain->launch({blocks_for(*chain, indices), 1, 1}, stream, at.inputs[1],
+                                     heads, chained, rows, indices));
+    }
     ATTACCA_TRY_VOID(link.launch({blocks_for(link, rows + indices), 1, 1}, stream, at.inputs[1],
-                                 links, rows, indices));
-    return add.launch({blocks_for(add, total), 1, 1}, stream, at.inputs[0], at.inputs[2], links,
-                      at.outputs[0], rows, inner);
+                                 heads, chained, links, rows, indices, near));
+    return add.launch({blocks_for(add, rows * pieces), 1, 1}, stream, at.inputs[0], at.inputs[2],
+                      links, at.outputs[0], rows, pieces);
   };
   return step;
 }
@@ -309,7 +335,7 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     step.launch = std::move(made.launch);
     step.workspace_bytes = made.workspace_bytes;
   } else if (node.op == ir::Op::ScatterAdd) {
-    ATTACCA_TRY(CudaStep made, make_scatter_add(context, node, where));
+    ATTACCA_TRY(CudaStep made, make_scatter_add(context, node, value, where));
     step.launch = std::move(made.launch);
     step.workspace_bytes = made.workspace_bytes;
   } else if (node.op == ir::Op::MxFp4) {

@@ -130,27 +130,62 @@ __device__ s64 row_of(const INDEX::Memory* index, s64 i, s64 rows) {
   return row < 0 ? row + rows : row;
 }
 
-// links[row]: the first i for which index[i] is the row; links[rows + i]: the next such i after i.
-// -1: none. An index outside the axis is in no list.
+// Of those i for which index[i] is the row, in any order: heads[row] is the first and chain[i] the
+// next one; -1: none. heads is -1 before.
 extern "C" __global__ void __launch_bounds__(256)
-attacca_scatter_links(const INDEX::Memory* index, s64* links, s64 rows, s64 indices) {
-  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < rows + indices; at += gridDim.x * 256ll) {
-    const s64 row = at < rows ? at : row_of(index, at - rows, rows);
-    s64 next = at < rows ? 0 : at - rows + 1;
-    while (next < indices && row_of(index, next, rows) != row) ++next;
-    links[at] = next < indices ? next : -1;
+attacca_scatter_chains(const INDEX::Memory* index, s64* heads, s64* chain, s64 rows, s64 indices) {
+  for (s64 i = blockIdx.x * 256ll + threadIdx.x; i < indices; i += gridDim.x * 256ll) {
+    const s64 row = row_of(index, i, rows);
+    if (row >= 0 && row < rows)
+      chain[i] = (s64)atomicExch((unsigned long long*)heads + row, (unsigned long long)i);
   }
 }
 
-// to[row, inner] = from[row, inner] and the updates of the row's list, added one by one.
+// links[row]: the first i for which index[i] is the row; links[rows + i]: the next such i after i.
+// -1: none. An index outside the axis is in no list. Only the next `near` elements of the index are
+// looked through, then the row's chain; `near` may be all elements, then there are no chains.
 extern "C" __global__ void __launch_bounds__(256)
-attacca_scatter_add(const ELEMENT::Memory* from, const ELEMENT::Memory* updates, const s64* links,
-                    ELEMENT::Memory* to, s64 rows, s64 inner) {
+attacca_scatter_links(const INDEX::Memory* index, const s64* heads, const s64* chain, s64* links,
+                      s64 rows, s64 indices, s64 near) {
+  for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < rows + indices; at += gridDim.x * 256ll) {
+    const s64 row = at < rows ? at : row_of(index, at - rows, rows);
+    const s64 first = at < rows ? 0 : at - rows + 1;
+    const s64 end = near < indices - first ? first + near : indices;
+    s64 next = first;
+    while (next < end && row_of(index, next, rows) != row) ++next;
+    if (next == end) {
+      next = -1;
+      if (end < indices && row >= 0 && row < rows)
+        for (s64 i = heads[row]; i >= 0; i = chain[i])
+          if (i >= end && (next < 0 || i < next)) next = i;
+    }
+    links[at] = next;
+  }
+}
+
+// Neighbours of a row, which are loaded and stored at once.
+struct alignas(WIDTH * sizeof(ELEMENT::Memory)) Piece {
+  ELEMENT::Memory element[WIDTH];
+};
+
+// to[row, inner] = from[row, inner] and the updates of the row's list, added one by one. `inner` is
+// counted in pieces.
+extern "C" __global__ void __launch_bounds__(256)
+attacca_scatter_add(const Piece* from, const Piece* updates, const s64* links, Piece* to, s64 rows,
+                    s64 inner) {
   for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < rows * inner; at += gridDim.x * 256ll) {
-    SUM sum = ELEMENT::load(from[at]);
-    for (s64 i = links[at / inner]; i >= 0; i = links[rows + i])
-      sum = ROUND((SUM)(sum + (SUM)ELEMENT::load(updates[i * inner + at % inner])));
-    to[at] = ELEMENT::store(sum);
+    const s64 row = at / inner, column = at - row * inner;
+    const Piece base = from[at];
+    SUM sum[WIDTH];
+    for (int v = 0; v < WIDTH; ++v) sum[v] = ELEMENT::load(base.element[v]);
+    for (s64 i = links[row]; i >= 0; i = links[rows + i]) {
+      const Piece update = updates[i * inner + column];
+      for (int v = 0; v < WIDTH; ++v)
+        sum[v] = ROUND((SUM)(sum[v] + (SUM)ELEMENT::load(update.element[v])));
+    }
+    Piece result;
+    for (int v = 0; v < WIDTH; ++v) result.element[v] = ELEMENT::store(sum[v]);
+    to[at] = result;
   }
 }
 #endif

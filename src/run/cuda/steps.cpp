@@ -61,6 +61,7 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
     decision.source =
         fmt::format("{} failed: {}", to_string(decision.candidate), step.error().what);
     decision.candidate = {};
+    decision.gathers_before = names_rows(problem);
     decision.seconds = decision.unfused_seconds = 0;
     step = make_step(context, problem, decision.candidate);
   }

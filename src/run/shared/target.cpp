@@ -23,7 +23,8 @@ fuse::FuseOptions Target::fuse_options() const {
   return {.fuse = fuse,
           .reductions = fuse::Reductions::Amax,
           .packed = true,
-          .grouped = fuses_grouped(*device)};
+          .grouped = fuses_grouped(*device),
+          .grouped_rows = fuses_grouped(*device)};
 }
 
 }  // namespace attacca::run

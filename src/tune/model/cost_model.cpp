@@ -327,8 +327,21 @@ Features features(const problem::Problem& problem, const Template& kernel,
   return made;
 }
 
+double gather_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device) {
+  double seconds = 0;
+  for (size_t i = 0; i < problem.products.size(); ++i)
+    if (problem.products[i].rows && !problem.repeats_first_a(i))
+      seconds += architecture_of(device).tiles.launch +
+                 2 * double(problem.m) * double(problem.products[i].k) *
+                     double(ir::size_of(problem.views.products[i].a.dtype)) / device.rates.memory;
+  return seconds;
+}
+
 double expected_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
+  if (names_rows(problem) && !kernel.gathered)
+    return gather_seconds(problem, device) +
+           expected_seconds(with_gathered_rows(problem), kernel, binding, device);
   if (!architecture_of(device).learned || problem.products[0].k == 0 || kernel.grouped)
     return estimated_seconds(problem, kernel, binding, device);
   const Features known = features(problem, kernel, binding, device);

@@ -7,6 +7,7 @@
 
 #include "launch/cublaslt.hpp"
 #include "tune/model/architecture.hpp"
+#include "tune/model/cost_model.hpp"
 #include "tune/model/ranking_tree.hpp"
 
 namespace attacca::tune {
@@ -289,7 +290,8 @@ constexpr double kGroupedShare = 0.7;
 double grouped_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
                        const gpu::DeviceInfo& device) {
   const double launch = architecture_of(device).tiles.launch;
-  double seconds = launch + tail_bytes(problem, way) / device.rates.memory;
+  double seconds =
+      launch + tail_bytes(problem, way) / device.rates.memory + gather_seconds(problem, device);
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const Product& product = problem.products[i];
     const View &a = problem.views.products[i].a, &b = problem.views.products[i].b;

@@ -167,8 +167,8 @@ void warp_instruction(Put put, Act act) {
   meet(block->warps[warp], [&] { act(block->arguments[warp]); });
 }
 
-void copy_now(const Copy& copy) {
-  char* to = shared_base() + copy.to;
+void copy_now(Block& of, const Copy& copy) {
+  char* to = shared_base(of) + copy.to;
   std::memset(to, 0, 16);
   if (copy.bytes > 0) std::memcpy(to, copy.from, static_cast<size_t>(copy.bytes));
 }
@@ -423,7 +423,7 @@ void copy_async(uint32_t to, const void* from, int bytes) {
   if (bytes > 0) check_aligned(from, 16);
   const Copy copy{to, from, bytes};
   if (cluster->copies_at_once) {
-    copy_now(copy);
+    copy_now(*block, copy);
   } else {
     current_thread().open.push_back(copy);
   }
@@ -437,7 +437,7 @@ void commit_copies() {
 void wait_copies(int pending) {
   auto& groups = current_thread().groups;
   while (groups.size() > static_cast<size_t>(pending)) {
-    for (const Copy& copy : groups.front()) copy_now(copy);
+    for (const Copy& copy : groups.front()) copy_now(*block, copy);
     groups.pop_front();
   }
 }
@@ -692,6 +692,26 @@ void barrier_arrive(uint32_t of_cluster) {
   ATTACCA_CHECK(at.missing > 0, "more arrivals than the barrier counts");
   --at.missing;
   settle(at);
+}
+
+void wait_all_copies() {
+  commit_copies();
+  wait_copies(0);
+}
+
+void arrive_after_copies(uint32_t barrier) {
+  const auto arrive = [=, &of = *block, copies = std::move(current_thread().open)] {
+    for (const Copy& copy : copies) copy_now(of, copy);
+    TransactionBarrier& at = barrier_at(of, barrier);
+    ATTACCA_CHECK(at.missing > 0, "more arrivals than the barrier counts");
+    --at.missing;
+    settle(at);
+  };
+  current_thread().open.clear();
+  if (cluster->copies_at_once)
+    arrive();
+  else
+    cluster->copies.emplace_back(arrive);
 }
 
 bool barrier_passed(uint32_t barrier, uint32_t parity) {

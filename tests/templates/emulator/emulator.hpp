@@ -117,8 +117,11 @@ uint32_t exchange_lanes(uint32_t value, int bits);
 // Of grouped/instructions.cuh.
 int lane_before(int value, int distance);
 int last_lane(int value);
+void wait_all_copies();
+void arrive_after_copies(uint32_t barrier);
 bool elected();
 inline void writes_before_copies() {}
+inline void writes_before_products() {}
 void copy_result(const void* map, uint32_t from, int column, int row, int batch);
 void results_commit();
 void results_read(int pending);

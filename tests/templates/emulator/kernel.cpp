@@ -47,6 +47,7 @@ namespace emulated = attacca_mma;
 #endif
 
 [[maybe_unused]] uint32_t bits_of_bf16(float x) {
+  if (x != x) return 0x7fff;
   const uint32_t bits = std::bit_cast<uint32_t>(x);
   return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
 }

@@ -43,6 +43,7 @@ class Problem {
   Vector make_vector(int length);
   Layout random_layout(std::initializer_list<Layout> from);
   void make_groups();
+  void make_named_rows(int rows);
   void make_factors();
   void make_alternate_columns();
   void make_alternate_fulls();
@@ -52,6 +53,7 @@ class Problem {
   float scale(int batch, int m, int n, int k) const;
   int matrices() const { return info_.grouped ? arguments_.groups : arguments_.batch; }
   int matrix_of(int batch, int m) const;
+  int row_of_a(int m) const;
   float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
   bool maximum_as_expected(std::string& difference) const;
@@ -62,7 +64,9 @@ class Problem {
   bool making_a_ = false;
   attacca_gemm_arguments arguments_{};
   Operand a_, b_, b1_, scale_a_, scale_b_, full_[4], output_[2];
-  std::vector<int32_t> ends_;  // of a grouped product's groups, with others between them
+  std::vector<int32_t> ends_;    // of a grouped product's groups, with others between them
+  std::vector<int64_t> named_;   // the index of A's rows, with others between them
+  std::vector<int32_t> narrow_;  // the same as s32
   float maximum_ = 0;
   Vector row_[2], column_[2];
   ir::Tensor packed_, weights_;  // a packed B, and what it stands for

@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "grouped/gather.cuh"
 #include "grouped/tiles.cuh"
 #include "wgmma/feed/dense.cuh"
 #include "wgmma/feed/overlapped.cuh"
@@ -21,9 +22,14 @@ using Promoted = PromotedFeed<NoScales>;
 #endif
 using Feed = std::conditional_t<kPromote, Promoted, DenseFeed>;
 using Finish = std::conditional_t<kDirect, DirectFinish, StagedFinish>;
+#ifdef GATHERED
+using Rows = GatheredRows;
+#else
+using Rows = BoxRows;
+#endif
 
 __device__ __forceinline__ void run(const Params& params, char* memory) {
-  run_parts<Feed, Finish, GroupTiles>(params, memory);
+  run_parts<Feed, Finish, GroupTiles, Rows>(params, memory);
 }
 
 }  // namespace attacca_wgmma

@@ -3,12 +3,13 @@
 #   tn, tt, ta  the matrices are (N, K); (K, N); those of a gate alternate columns of (K, 2 N)
 #   the tile, in the problem's orientation, and the blocks of a cluster along m and n
 #   swap, pingpong, fast, gate, direct, overlapN
+#   gather      an index names the rows of A
 # and the element unless it is bf16 or f16.
 # GROUPS: the most groups, whose tables take 8 bytes each of shared memory; 512 unless it says so.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(GROUPED "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;FEW"
+  cmake_parse_arguments(GROUPED "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;GATHER;FEW"
                         "RESULT;GROUPS;ELEMENT;OVERLAP" "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
@@ -51,6 +52,11 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     string(APPEND name _overlap${GROUPED_OVERLAP})
     set(overlapped OVERLAPPED=1 LAG=${GROUPED_OVERLAP})
   endif()
+  set(gathered "")
+  if(GROUPED_GATHER)
+    string(APPEND name _gather)
+    set(gathered GATHERED=1)
+  endif()
   math(EXPR sets "1 + ${gate}")
   set(few "")
   if(GROUPED_FEW)
@@ -66,7 +72,7 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_template(${name}_f${fulls}_d${GROUPED_RESULT}
                    SOURCE grouped/gemm.cu BUILDER grouped/builder.cpp ARCH 90a ${few}
                    DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS} ${named_only}
-                           PROMOTE=${promote} SCALED=0 ${overlapped} SHARED_TAIL=0
+                           PROMOTE=${promote} SCALED=0 ${overlapped} ${gathered} SHARED_TAIL=0
                            TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=${cluster_n}
                            CLUSTER_K=1 STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=${swap}
                            PINGPONG=${pingpong} B_K_MAJOR=${k_major} ALTERNATE=${alternate}
@@ -110,6 +116,17 @@ grouped_gemm(128 128 1x1     4      1 KN GATE DIRECT FULL 16 GROUPS 256)
 grouped_gemm(64  64  1x1     6      1 ALTERNATE GATE)
 grouped_gemm(128 64  1x1     6      1 ALTERNATE GATE PINGPONG GROUPS 256)
 grouped_gemm(128 128 1x1     4      1 ALTERNATE GATE GROUPS 256)
+
+# Rows of A that an index names.
+grouped_gemm(16  64  1x1     9      2 GATHER SWAP FULL 16)
+grouped_gemm(128 128 1x1     5      1 GATHER DIRECT PINGPONG FULL 16 GROUPS 256 FEW)
+grouped_gemm(128 256 1x1     3      1 GATHER DIRECT FULL 16)
+grouped_gemm(16  64  1x1     5      2 GATHER SWAP GATE FEW)
+grouped_gemm(64  64  1x1     4      2 GATHER SWAP GATE)
+grouped_gemm(128 64  1x1     5      1 GATHER GATE DIRECT PINGPONG FULL 16)
+grouped_gemm(128 128 1x1     4      1 GATHER GATE DIRECT FULL 16 GROUPS 256)
+grouped_gemm(128 128 1x1     4      1 GATHER KN GATE DIRECT FULL 16 GROUPS 256)
+grouped_gemm(128 128 1x1     4      1 GATHER ALTERNATE GATE GROUPS 256)
 
 # 8-bit elements, whose matrices are (N, K). Tiles are narrower where every tile of k is summed by
 # itself (PROMOTE), because those sums take registers too.

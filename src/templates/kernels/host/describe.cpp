@@ -91,6 +91,7 @@ std::string metadata(const attacca_record& record) {
   // Where they are set alone, so that the fingerprints of other templates stay as they were.
   if (info.widened) out << "  \"widened\": true,\n";
   if (info.grouped) out << "  \"grouped\": true,\n";
+  if (info.gathered) out << "  \"gathered\": true,\n";
   if (info.only_named_on) out << "  \"only_named_on\": " << info.only_named_on << ",\n";
   print_hole(out, info);
   out << "  \"kernel\": " << quoted(record.entry.name) << ",\n"

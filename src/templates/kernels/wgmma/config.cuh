@@ -81,6 +81,11 @@ constexpr int kMostGroups = GROUPED;  // of A's rows, each with a matrix of its 
 constexpr int kMostGroups = 0;
 #endif
 constexpr bool kGrouped = kMostGroups > 0;
+#ifdef GATHERED
+constexpr bool kGathered = true;  // A's rows are those that an index names (grouped/gather.cuh)
+#else
+constexpr bool kGathered = false;
+#endif
 constexpr bool kInRegisters = Weights::kInRegisters;  // wgmma takes the weights from registers
 // Rows r and r + 8 of a warp's fragment are the columns 2 r and 2 r + 1 (wide/feed.cuh).
 constexpr bool kColumnPairs = kInRegisters && !kBKMajor;
@@ -116,6 +121,7 @@ static_assert(!kInRegisters ||
               (kSwapped && kSets == 1 && kClusterM == 1 && ELEMENT != ELEMENT_E4M3));
 static_assert(!kColumnPairs || !kDirect);
 static_assert(!kGrouped || (kClusterM == 1 && kSplits == 1 && !kScaled));
+static_assert(!kGathered || (kGrouped && kCluster == 1));
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));
 static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
@@ -128,7 +134,7 @@ static_assert(kInstructions >= kGroupParts);
 static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
 
 struct Params {
-  Map a, b[kMaps];   // of [batch, rows, k], or [batch, k, columns]
+  Map a, b[kMaps];   // of [batch, rows, k], or [batch, k, columns]; gathered: there is no `a`
   Map result, full;  // direct: of [batch, m, n]
   EpilogueOperands operands;
   int32_t m, n, k, batches;

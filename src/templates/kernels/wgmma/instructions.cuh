@@ -127,6 +127,11 @@ __device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int by
 __device__ __forceinline__ void writes_before_copies() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+// Makes what other threads wrote to shared memory before a barrier that this thread has waited for
+// visible to the products that it issues afterwards.
+__device__ __forceinline__ void writes_before_products() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 // copy_result() copies a box from shared memory to a map's matrix. results_commit() makes a group
 // of this thread's copies so far. results_read() waits until at most PENDING groups still have to
 // be read from shared memory.

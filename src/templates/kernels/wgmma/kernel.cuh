@@ -3,7 +3,8 @@
 //   pipeline/  the ring of stages in shared memory, the loading thread, tiles whose K blocks share
 //   Feed       what B is, how its tiles are loaded and multiplied: feed/, packed/feed.cuh
 //   Finish     how accumulators become results: finish/
-// and Tiles, which tiles there are: AllTiles of pipeline/producer.cuh, or grouped/tiles.cuh.
+// and Tiles, which tiles there are: AllTiles of pipeline/producer.cuh, or grouped/tiles.cuh; Rows,
+// where those of A lie: BoxRows of pipeline/producer.cuh, or grouped/gather.cuh.
 #pragma once
 
 #include "wgmma/finish/prefetch.cuh"
@@ -58,9 +59,10 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
   merge_largest(params.operands, largest);
 }
 
-__device__ __forceinline__ void init_barriers(const Shared& shared) {
+// `loading`: the threads that arrive at a full stage.
+__device__ __forceinline__ void init_barriers(const Shared& shared, int loading) {
   for (int stage = 0; stage < kStages; ++stage) {
-    barrier_init(shared.full(stage), 1);
+    barrier_init(shared.full(stage), loading);
     barrier_init(shared.empty(stage), kSharers * (kPingpong ? 1 : kConsumers) * 4);
   }
   for (int group = 0; group < 2; ++group) barrier_init(shared.turn(group), 4);
@@ -69,16 +71,16 @@ __device__ __forceinline__ void init_barriers(const Shared& shared) {
   barrier_init_fence();
 }
 
-template <class Feed, class Finish, class Tiles = AllTiles>
+template <class Feed, class Finish, class Tiles = AllTiles, class Rows = BoxRows>
 __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
   const Shared shared{shared_address(memory)};
   const int block = kCluster > 1 ? static_cast<int>(block_in_cluster()) : 0;
   if (threadIdx.x == kConsumers * kGroupThreads) {
-    prefetch_map(&params.a);
+    Rows::prefetch_maps(params);
     Feed::prefetch_maps(params);
     Finish::prefetch_maps(params);
   }
-  if (threadIdx.x == 0) init_barriers(shared);
+  if (threadIdx.x == 0) init_barriers(shared, 1 + Rows::kCopyThreads);
   if constexpr (kCluster > 1) {
     cluster_sync();
   } else {
@@ -91,11 +93,13 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
   const int step = static_cast<int>(gridDim.x) / kCluster;
   // The loading warpgroup gives registers to those that hold accumulators.
   constexpr bool kMoveRegisters = kConsumers == 2 && kBlocks <= 2;
+  constexpr int kLoaderRegisters = kGathered && kBlocks == 1 ? 56 : 40;
+  constexpr int kConsumerRegisters = kBlocks != 1 ? 96 : kGathered ? 224 : 232;
   if (threadIdx.x >= kConsumers * kGroupThreads) {
-    if constexpr (kMoveRegisters) release_registers<40>();
+    if constexpr (kMoveRegisters) release_registers<kLoaderRegisters>();
     const int warp = warp_uniform(threadIdx.x / 32);
     if (warp == kConsumers * 4 && elected())
-      load_all<Feed>(params, shared, tiles, first, step, block);
+      load_all<Feed, Rows>(params, shared, tiles, first, step, block);
     if (warp == kConsumers * 4 + 1) {
       Schedule schedule(tiles.count(), first, step, block);
       Work work;
@@ -103,8 +107,11 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
       while (schedule.take(work))
         prefetch_operands<Finish::kPrefetchFulls>(params, tiles.place(work), threadIdx.x % 32);
     }
+    if constexpr (Rows::kCopyThreads > 0)
+      if (warp >= kConsumers * 4 + 2)
+        Rows::copy_all(params, shared, tiles, memory, Schedule(tiles.count(), first, step, block));
   } else {
-    if constexpr (kMoveRegisters) claim_registers<kBlocks == 1 ? 232 : 96>();
+    if constexpr (kMoveRegisters) claim_registers<kConsumerRegisters>();
     multiply_all<Feed, Finish>(params, shared, tiles, memory, first, step, block);
   }
   // A block must not exit while another one copies to it or arrives at its barriers.

@@ -8,6 +8,7 @@ namespace attacca_wgmma {
 
 constexpr int kABytes = kTileM * kRowBytes, kBBytes = Weights::kStageBytes;
 constexpr int kStageBytes = kABytes + kSets * kBBytes;
+constexpr int kBoxedBytes = kGathered ? kSets * kBBytes : kStageBytes;  // that TMA copies
 // Blocks that share tiles of B each load a part of every tile or, if that would cut a pattern of
 // the swizzle, all of one set's tile.
 constexpr int kPatternBytes = 1024;

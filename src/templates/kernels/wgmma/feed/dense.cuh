@@ -43,6 +43,12 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
   }
 }
 
+// Waits until the products may read the stage.
+__device__ __forceinline__ void wait_for_stage(const Shared& shared, const Ring& ring) {
+  wait_for(shared.full(ring.stage), ring.round & 1);
+  if constexpr (kGathered) writes_before_products();
+}
+
 // The functions that the loading thread calls, for all feeds of dense weights.
 struct DenseLoads {
   static constexpr bool kEarly = false;
@@ -53,7 +59,7 @@ struct DenseLoads {
   }
 
   static __device__ __forceinline__ void begin_stage(const Load& load, bool) {
-    barrier_expect(load.full, kStageBytes);
+    barrier_expect(load.full, kBoxedBytes);
   }
 
   static __device__ __forceinline__ void load_weights(const Load& load) {
@@ -99,7 +105,7 @@ struct DenseFeed : DenseLoads {
     int before = -1;
 #pragma unroll 1
     for (int k = 0; k < k_tiles; ++k) {
-      wait_for(shared.full(ring.stage), ring.round & 1);
+      wait_for_stage(shared, ring);
       products_begin();
       multiply_stage<false>(shared, ring.stage, consumer.first_part(), sum);
       products_commit();
@@ -145,7 +151,7 @@ struct PromotedFeed : DenseLoads {
 #pragma unroll 1
     for (int k = 0; k < k_tiles; ++k) {
       scales.load();
-      wait_for(shared.full(ring.stage), ring.round & 1);
+      wait_for_stage(shared, ring);
       Accumulators part;
       products_begin();
       multiply_stage<true>(shared, ring.stage, consumer.group * kGroupParts, part);

@@ -74,7 +74,7 @@ struct OverlappedFeed : DenseLoads {
   // Begins the products of the next stage.
   __device__ __forceinline__ void begin(const Shared& shared, Ring& ring,
                                         Accumulators& part) const {
-    wait_for(shared.full(ring.stage), ring.round & 1);
+    wait_for_stage(shared, ring);
     products_begin();
     multiply_stage<true>(shared, ring.stage, consumer.first_part(), part);
     products_commit();

@@ -1,6 +1,7 @@
 // The thread that loads this block's share of the tiles of A and B, stage by stage.
 #pragma once
 
+#include "common/prefetch.cuh"
 #include "wgmma/pipeline/ring.cuh"
 #include "wgmma/pipeline/split.cuh"
 
@@ -58,26 +59,36 @@ struct Load {
   }
 };
 
-// Loads the rows of A. Each block that shares them loads its part and copies it to all of these
-// blocks; if `alone`, it loads all rows for itself.
-__device__ __forceinline__ void load_rows(const Load& load, bool alone) {
-  constexpr int kShare = kTileM / kClusterN;
-  if (alone) {
-#pragma unroll
-    for (int i = 0; i < kClusterN; ++i)
-      copy_box(load.shared.a(load.stage) + i * kShare * kRowBytes, &load.params.a, load.full,
-               load.k, load.at.m + i * kShare, load.at.batch);
-  } else {
-    int mask = 0;
-#pragma unroll
-    for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
-    share_box<kClusterN>(load.shared.a(load.stage) + load.sharer_n * kShare * kRowBytes,
-                         &load.params.a, load.full, load.k, load.at.m + load.sharer_n * kShare,
-                         load.at.batch, mask << (load.first_sharer + load.sharer_m));
-  }
-}
+// Rows of A that follow each other in memory. In their place, others may be copied by warps beside
+// the loading one (grouped/gather.cuh).
+struct BoxRows {
+  static constexpr int kCopyThreads = 0;  // of those warps
 
-template <class Feed, class Tiles>
+  static __device__ __forceinline__ void prefetch_maps(const Params& params) {
+    prefetch_map(&params.a);
+  }
+
+  // Each block that shares the rows loads its part and copies it to all of these blocks; if
+  // `alone`, it loads all rows for itself.
+  static __device__ __forceinline__ void load(const Load& load, bool alone) {
+    constexpr int kShare = kTileM / kClusterN;
+    if (alone) {
+#pragma unroll
+      for (int i = 0; i < kClusterN; ++i)
+        copy_box(load.shared.a(load.stage) + i * kShare * kRowBytes, &load.params.a, load.full,
+                 load.k, load.at.m + i * kShare, load.at.batch);
+    } else {
+      int mask = 0;
+#pragma unroll
+      for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
+      share_box<kClusterN>(load.shared.a(load.stage) + load.sharer_n * kShare * kRowBytes,
+                           &load.params.a, load.full, load.k, load.at.m + load.sharer_n * kShare,
+                           load.at.batch, mask << (load.first_sharer + load.sharer_m));
+    }
+  }
+};
+
+template <class Feed, class Rows, class Tiles>
 __device__ __forceinline__ void load_all(const Params& params, const Shared& shared, Tiles tiles,
                                          int first, int step, int block) {
   Schedule schedule(tiles.count(), first, step, block);
@@ -100,7 +111,7 @@ __device__ __forceinline__ void load_all(const Params& params, const Shared& sha
       const bool begun = early-- > 0;
       const Load load(params, shared, at, ring.stage, k, block);
       Feed::begin_stage(load, begun);
-      load_rows(load, kSharedTail && work.shared);
+      Rows::load(load, kSharedTail && work.shared);
       Feed::load_weights(load);
       ring.advance();
     }
