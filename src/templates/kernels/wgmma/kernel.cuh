@@ -60,7 +60,7 @@ __device__ __forceinline__ void multiply_all(const Params& params, const Shared&
 
 __device__ __forceinline__ void init_barriers(const Shared& shared) {
   for (int stage = 0; stage < kStages; ++stage) {
-    barrier_init(shared.full(stage), 1);
+    barrier_init(shared.full(stage), kStagedScales ? 1 + 32 : 1);
     barrier_init(shared.empty(stage), kSharers * (kPingpong ? 1 : kConsumers) * 4);
   }
   for (int group = 0; group < 2; ++group) barrier_init(shared.turn(group), 4);
@@ -102,6 +102,9 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
 #pragma unroll 1
       while (schedule.take(work))
         prefetch_operands<Finish::kPrefetchFulls>(params, tiles.place(work), threadIdx.x % 32);
+    }
+    if constexpr (kStagedScales) {
+      if (warp == kConsumers * 4 + 2) Feed::load_scales(params, shared, tiles, first, step, block);
     }
   } else {
     if constexpr (kMoveRegisters) claim_registers<kBlocks == 1 ? 232 : 96>();
