@@ -41,7 +41,6 @@ struct TurnsFeed : DenseLoads {
         products_begin();
         multiply_part(shared, ring.stage, consumer.first_part() + i, part);
         products_commit();
-        if (consumer.lane == 0) barrier_arrive_here(shared.turn(1 - consumer.group));
         products_wait<0>();
 #pragma unroll
         for (Sum& value : part) pin(value);
@@ -53,15 +52,20 @@ struct TurnsFeed : DenseLoads {
   }
 
  private:
-  // Multiplies the 64 rows of a part by the tile of B.
-  static __device__ __forceinline__ void multiply_part(const Shared& shared, int stage, int part,
-                                                       Sum (&sums)[kInstructionN / 2]) {
+  // Multiplies the 64 rows of a part by the tile of B. The turn ends before the last product: the
+  // other warpgroup needs some time to begin.
+  __device__ __forceinline__ void multiply_part(const Shared& shared, int stage, int part,
+                                                Sum (&sums)[kInstructionN / 2]) const {
+    constexpr int kSteps = kRowBytes / kStepBytes;
     const uint64_t a = tile_descriptor<false>(shared.a(stage) + part * kPartRows * kRowBytes);
     const uint64_t b = tile_descriptor<false>(shared.b(stage, 0));
 #pragma unroll
-    for (int step = 0; step < kRowBytes / kStepBytes; ++step)
+    for (int step = 0; step < kSteps; ++step) {
+      if (step == kSteps - 1 && consumer.lane == 0)
+        barrier_arrive_here(shared.turn(1 - consumer.group));
       multiply<false, false>(sums, moved_descriptor(a, step * kStepBytes / 16),
                              moved_descriptor(b, step * kStepBytes / 16), step > 0);
+    }
   }
 };
 
