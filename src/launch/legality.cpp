@@ -83,6 +83,7 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
 // The order must follow from the template, N, K and the column alone. It does where one block, or
 // blocks that always divide K in the same way, compute a whole tile.
 Reason invariance_reason(const Template& kernel) {
+  if (kernel.hole.accumulator_type == ir::DType::S32) return std::nullopt;  // exact in any order
   if (kernel.stream_k)
     return "batch_invariant: it divides K by the number of tiles, which depends on M";
   if (kernel.schedule == templates::Schedule::SharedTail)

@@ -147,9 +147,7 @@ std::string problem_class(const Problem& problem) {
 
 std::string shape_bucket(const Problem& problem) {
   std::string text =
-      problem.batch_invariant
-          ? fmt::format("m=any n={} batch=any", problem.n)
-          : fmt::format("m<={} n={} batch={}", bucket_of(problem.m), problem.n, problem.batch);
+      fmt::format("m<={} n={} batch={}", bucket_of(problem.m), problem.n, problem.batch);
   for (const Product& product : problem.products) {
     text += fmt::format(" k={}", product.k);
     if (product.groups) text += fmt::format(" groups={}", *product.groups);

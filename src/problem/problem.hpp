@@ -135,8 +135,7 @@ Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
 
 // Everything that decides which candidate is best, except shapes: dtypes, layouts, epilogue, mode.
 std::string problem_class(const Problem& problem);
-// The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008". Of a batch-invariant
-// problem: "m=any n=4096 batch=any k=11008".
+// The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008".
 std::string shape_bucket(const Problem& problem);
 
 // Floating-point operations of the products, and the fewest bytes that must move.

@@ -1,14 +1,18 @@
 #include "tune/candidates.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fnmatch.h>
-#include <optional>
+#include <limits>
+#include <map>
+#include <numeric>
 
 #include "fmt/format.h"
 
 #include "launch/legality.hpp"
 #include "launch/vendor_epilogue.hpp"
+#include "templates/sum_order.hpp"
 #include "tune/model/architecture.hpp"
 #include "tune/model/cost_model.hpp"
 #include "tune/model/ranking_tree.hpp"
@@ -31,30 +35,88 @@ auto match(const std::vector<std::string>& patterns, const std::string& name) {
   });
 }
 
-// Of a batch-invariant problem, the seconds expected of a template for numbers of rows as decoding
-// and prefilling have them: their geometric mean. Operands of the tail are ranked as if they had
-// one row, so that a graph that is written for one row ranks alike. nullopt: such a tail does not
-// fit.
-class InvariantSeconds {
+// Chooses one order of sums for all numbers of rows: that whose templates are expected to be the
+// fastest for numbers of rows as decoding and prefilling have them, by the geometric mean of the
+// best one's times. Operands of the tail are ranked as if they had one row, so that a graph that is
+// written for one row ranks alike.
+class InvariantOrder {
  public:
-  explicit InvariantSeconds(const problem::Problem& problem) {
-    for (const int64_t rows : {1, 16, 64, 256, 1024, 8192})
-      problems_.push_back(with_rows_alike(problem, rows));
+  explicit InvariantOrder(const problem::Problem& problem) {
+    for (size_t i = 0; i < kRows.size(); ++i) problems_[i] = with_rows_alike(problem, kRows[i]);
   }
 
-  std::optional<double> operator()(const Template& kernel, const gpu::DeviceInfo& device) const {
+  // False: such a tail does not fit.
+  bool add(const Template& kernel, const gpu::DeviceInfo& device) {
     const launch::Legality legal = launch::legality(problems_[0], kernel, device);
     const auto* binding = std::get_if<std::shared_ptr<const epilogue::Binding>>(&legal);
-    if (binding == nullptr) return std::nullopt;
-    double logarithms = 0;
-    for (const problem::Problem& each : problems_)
-      logarithms += std::log(expected_seconds(each, kernel, **binding, device));
-    return std::exp(logarithms / static_cast<double>(problems_.size()));
+    if (binding == nullptr) return false;
+    Seconds& best = orders_.try_emplace(templates::sum_order(kernel), kNever).first->second;
+    for (size_t i = 0; i < kRows.size(); ++i)
+      best[i] = std::min(best[i], expected_seconds(problems_[i], kernel, **binding, device));
+    return true;
+  }
+
+  // REQUIRES: a template was added. Of equally good ones, the first by name.
+  const std::string& chosen() const {
+    return std::min_element(orders_.begin(), orders_.end(),
+                            [](const auto& a, const auto& b) {
+                              return logarithms(a.second) < logarithms(b.second);
+                            })
+        ->first;
   }
 
  private:
-  std::vector<problem::Problem> problems_;
+  static constexpr std::array<int64_t, 6> kRows = {1, 16, 64, 256, 1024, 8192};
+  using Seconds = std::array<double, kRows.size()>;
+  static constexpr Seconds kNever = [] {
+    Seconds never;
+    never.fill(std::numeric_limits<double>::infinity());
+    return never;
+  }();
+
+  static double logarithms(const Seconds& seconds) {
+    return std::accumulate(seconds.begin(), seconds.end(), 0.0,
+                           [](double sum, double each) { return sum + std::log(each); });
+  }
+
+  std::array<problem::Problem, kRows.size()> problems_;
+  std::map<std::string, Seconds> orders_;
 };
+
+// Keeps the templates that sum in the order which is chosen for all numbers of rows.
+void keep_one_order(const problem::Problem& problem, const templates::Catalog& catalog,
+                    const gpu::DeviceInfo& device, launch::Candidates& candidates) {
+  InvariantOrder order(problem);
+  launch::Candidates fitting;
+  fitting.excluded = std::move(candidates.excluded);
+  for (size_t i = 0; i < candidates.ranked.size(); ++i) {
+    launch::Candidate& each = candidates.ranked[i];
+    if (!order.add(*catalog.find(each.kernel), device)) {
+      fitting.excluded.push_back({each.kernel, "batch_invariant: it does not take one row's tail"});
+      continue;
+    }
+    fitting.ranked.push_back(std::move(each));
+    fitting.expected.push_back(candidates.expected[i]);
+  }
+  candidates = {};
+  candidates.excluded = std::move(fitting.excluded);
+  if (fitting.ranked.empty()) return;
+  const std::string& chosen = order.chosen();
+  for (size_t i = 0; i < fitting.ranked.size(); ++i) {
+    launch::Candidate& each = fitting.ranked[i];
+    const std::string own = templates::sum_order(*catalog.find(each.kernel));
+    if (own != chosen) {
+      candidates.excluded.push_back(
+          {each.kernel,
+           fmt::format("batch_invariant: its sums are in another order (chosen for every number of "
+                       "rows: {})",
+                       chosen)});
+      continue;
+    }
+    candidates.ranked.push_back(std::move(each));
+    candidates.expected.push_back(fitting.expected[i]);
+  }
+}
 
 }  // namespace
 
@@ -68,8 +130,6 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
   };
   launch::Candidates result;
   std::vector<Ranked> ranked;
-  std::optional<InvariantSeconds> invariant;
-  if (problem.batch_invariant) invariant.emplace(problem);
   for (const Template& kernel : catalog.templates()) {
     if (kernel.family != templates::Family::Gemm) continue;
     if (kernel.only_named_on == device.capability() && match(named, kernel.name) == named.end()) {
@@ -84,13 +144,8 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
     launch::Candidate candidate{.kind = launch::CandidateKind::Fused,
                                 .kernel = kernel.name,
                                 .binding = std::get<0>(std::move(legal))};
-    const std::optional<double> seconds =
-        invariant ? (*invariant)(kernel, device)
-                  : expected_seconds(problem, kernel, *candidate.binding, device);
-    if (seconds)
-      ranked.push_back({std::move(candidate), *seconds});
-    else
-      result.excluded.push_back({kernel.name, "batch_invariant: it does not take one row's tail"});
+    const double seconds = expected_seconds(problem, kernel, *candidate.binding, device);
+    ranked.push_back({std::move(candidate), seconds});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const Ranked& a, const Ranked& b) { return a.seconds < b.seconds; });
@@ -98,6 +153,7 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
     result.ranked.push_back(std::move(each.candidate));
     result.expected.push_back(each.seconds);
   }
+  if (problem.batch_invariant) keep_one_order(problem, catalog, device, result);
   return result;
 }
 

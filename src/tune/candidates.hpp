@@ -17,9 +17,9 @@ void apply(const TemplateFilter& filter, launch::Candidates& candidates);
 
 // Every template for this problem on this device: the legal ones ranked, the others with why not.
 // `named`: patterns of names, for templates that this device runs only if they are named. Of a
-// batch-invariant problem the expected seconds, and so the order, depend on neither m nor batch:
-// they are the geometric mean over 1 to 8192 rows, of the product with a tail of one row's
-// operands.
+// batch-invariant problem only those are ranked that sum in one order (templates/sum_order.hpp),
+// which depends on neither m nor batch: that whose templates are expected to be the fastest over 1
+// to 8192 rows.
 launch::Candidates fused_candidates(const problem::Problem& problem,
                                     const templates::Catalog& catalog,
                                     const gpu::DeviceInfo& device,

@@ -122,7 +122,7 @@ const std::vector<Prepared>& cases() {
 std::vector<std::string> gate_templates() {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.hole.accumulators == 2 && each.input_types.front() == ir::DType::BF16)
+    if (each.hole.accumulators == 2 && each.input_types.front() == ir::DType::BF16 && !each.grouped)
       names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;

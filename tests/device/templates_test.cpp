@@ -78,7 +78,8 @@ std::vector<std::string> gemm_templates() {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
     if (each.family == templates::Family::Gemm && each.hole.accumulators == 1 &&
-        each.input_types.front() == ir::DType::BF16 && each.packed_bits == 0 && !each.widened)
+        each.input_types.front() == ir::DType::BF16 && each.packed_bits == 0 && !each.widened &&
+        !each.grouped)
       names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;

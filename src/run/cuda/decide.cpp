@@ -212,13 +212,20 @@ bool is_in_vain(const StepContext& context, const problem::Problem& problem,
   return unfused && !tune::may_gain(problem, fused, *unfused, context.toolbox()->device().info());
 }
 
-// Templates are the only kernels, and the model the only judge: it chooses the same for every
-// number of rows and in every process. Measurements would differ from one to the next.
+// Templates are the only kernels, and the model the only judge: it chooses the same in every
+// process. A known choice must be among those that sum in the order of all numbers of rows.
 Status decide_invariant(const StepContext& context, const problem::Problem& problem,
                         Decision& decision) {
-  if (decide_by_known(context, problem, decision)) return {};
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
                                                            context.options().tune_options.filter));
+  Decision known = decision;
+  if (decide_by_known(context, problem, known) &&
+      std::any_of(fused.ranked.begin(), fused.ranked.end(),
+                  [&](const Candidate& each) { return each.kernel == known.candidate.kernel; })) {
+    decision = std::move(known);
+    return {};
+  }
+  prefer_built(context, problem, fused);
   decision.source = fused.ranked.empty() ? "only way" : "model";
   if (!fused.ranked.empty()) {
     decision.candidate = std::move(fused.ranked.front());
