@@ -64,6 +64,7 @@ struct Thread {
   bool done = false;
   std::deque<std::vector<Copy>> groups;  // committed, the oldest first
   std::vector<Copy> open;
+  std::vector<std::function<void()>> words;  // copies that no barrier waits for yet
   // Copies out of shared memory, likewise.
   std::deque<std::vector<std::function<void()>>> results;
   std::vector<std::function<void()>> open_results;
@@ -714,6 +715,10 @@ void arrive_after_copies(uint32_t barrier) {
     cluster->copies.emplace_back(arrive);
 }
 
+void barrier_arrive_here(uint32_t barrier) {
+  barrier_arrive(barrier, block_in_cluster());
+}
+
 bool barrier_passed(uint32_t barrier, uint32_t parity) {
   if ((barrier_at(*block, barrier).phase & 1) != parity) return true;
   yield();
@@ -781,6 +786,30 @@ void copy_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier) {
     copy();
   else
     cluster->copies.emplace_back(copy);
+}
+
+void copy_word(uint32_t to, const void* from, bool valid) {
+  ATTACCA_CHECK(to % 4 == 0, "a word at a multiple of 4 bytes");
+  if (valid) check_aligned(from, 4);
+  current_thread().words.emplace_back([=, &of = *block] {
+    constexpr uint32_t kZero = 0;
+    std::memcpy(shared_base(of) + to, valid ? from : &kZero, sizeof kZero);
+  });
+}
+
+void arrive_after_words(uint32_t barrier) {
+  const auto arrive = [=, words = std::move(current_thread().words), &of = *block] {
+    for (const std::function<void()>& copy : words) copy();
+    TransactionBarrier& at = barrier_at(of, barrier);
+    ATTACCA_CHECK(at.missing > 0, "more arrivals than the barrier counts");
+    --at.missing;
+    settle(at);
+  };
+  current_thread().words.clear();
+  if (cluster->copies_at_once)
+    arrive();
+  else
+    cluster->copies.emplace_back(arrive);
 }
 
 void copy_result(const void* map, uint32_t from, int column, int row, int batch) {

@@ -99,6 +99,7 @@ void barrier_arrive(uint32_t of_cluster);
 inline void barrier_arrive(uint32_t barrier, uint32_t block) {
   barrier_arrive(cluster_address(barrier, block));
 }
+void barrier_arrive_here(uint32_t barrier);
 bool barrier_passed(uint32_t barrier, uint32_t parity);
 inline bool cluster_barrier_passed(uint32_t barrier, uint32_t parity) {
   return barrier_passed(barrier, parity);
@@ -110,6 +111,8 @@ void copy_box(uint32_t to, const void* map, uint32_t barrier, int k, int row, in
 void copy_box_to_cluster(uint32_t to, const void* map, uint32_t barrier, int k, int row, int batch,
                          uint16_t mask);
 void copy_bytes(uint32_t to, const void* from, int bytes, uint32_t barrier);
+void copy_word(uint32_t to, const void* from, bool valid);
+void arrive_after_words(uint32_t barrier);
 inline int warp_uniform(int value) {
   return value;
 }

@@ -57,6 +57,12 @@ constexpr bool kSharedTail = kConfig.shared_tail;
 constexpr int kSplits = kSharedTail ? kSharers : kConfig.cluster_k;  // blocks that share a tile's K
 constexpr int kStages = kConfig.stages, kBlocks = kConfig.blocks;
 constexpr bool kPromote = kConfig.promote, kScaled = kConfig.scaled, kDirect = kConfig.direct;
+// Whether a stage has the scales of its blocks too (feed/staged_scales.cuh).
+#if defined(OVERLAPPED) || defined(TURNS)
+constexpr bool kStagedScales = kScaled;
+#else
+constexpr bool kStagedScales = false;
+#endif
 constexpr int kSets = kAccumulators;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 

@@ -6,6 +6,8 @@
 #include "wgmma/feed/dense.cuh"
 #include "wgmma/feed/overlapped.cuh"
 #include "wgmma/feed/scales.cuh"
+#include "wgmma/feed/staged_scales.cuh"
+#include "wgmma/feed/turns.cuh"
 #include "wgmma/finish/direct.cuh"
 #include "wgmma/finish/staged.cuh"
 #include "wgmma/kernel.cuh"
@@ -14,11 +16,13 @@
 
 namespace attacca_wgmma {
 
-using Scales = std::conditional_t<kScaled, BlockScales, NoScales>;
-#ifdef OVERLAPPED
-using Promoted = OverlappedFeed<Scales, LAG>;
+#if defined(OVERLAPPED)
+using Promoted = OverlappedFeed<std::conditional_t<kScaled, StagedScales, NoScales>, LAG>;
+#elif defined(TURNS)
+static_assert(kPromote && kConsumers == 2 && !kSwapped && kSets == 1);
+using Promoted = TurnsFeed<std::conditional_t<kScaled, StagedScales, NoScales>>;
 #else
-using Promoted = PromotedFeed<Scales>;
+using Promoted = PromotedFeed<std::conditional_t<kScaled, BlockScales, NoScales>>;
 #endif
 using Feed = std::conditional_t<kPromote, Promoted, DenseFeed>;
 using Finish = std::conditional_t<kDirect, DirectFinish, StagedFinish>;

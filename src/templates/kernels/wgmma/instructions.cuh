@@ -42,6 +42,10 @@ __device__ __forceinline__ void barrier_arrive(uint32_t of_cluster) {
 __device__ __forceinline__ void barrier_arrive(uint32_t barrier, uint32_t block) {
   barrier_arrive(cluster_address(barrier, block));
 }
+// Arrives at a barrier of this block's.
+__device__ __forceinline__ void barrier_arrive_here(uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
 // Whether the phase of this parity is complete; waits for a limited time if it is not.
 __device__ __forceinline__ bool barrier_passed(uint32_t barrier, uint32_t parity) {
   uint32_t passed;
@@ -121,6 +125,17 @@ __device__ __forceinline__ void copy_bytes(uint32_t to, const void* from, int by
           "r"(to),
       "l"(from), "r"(bytes), "r"(barrier)
       : "memory");
+}
+
+// Copies a word to shared memory, or zero if it is not `valid`. arrive_after_words() arrives at a
+// barrier once this thread's words have arrived; the barrier counts it as an arrival.
+__device__ __forceinline__ void copy_word(uint32_t to, const void* from, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from),
+               "r"(valid ? 4 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void arrive_after_words(uint32_t barrier) {
+  asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
 // Makes this thread's writes to shared memory visible to the copies that it issues afterwards.

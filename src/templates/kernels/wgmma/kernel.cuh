@@ -80,7 +80,7 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
     Feed::prefetch_maps(params);
     Finish::prefetch_maps(params);
   }
-  if (threadIdx.x == 0) init_barriers(shared, 1 + Rows::kCopyThreads);
+  if (threadIdx.x == 0) init_barriers(shared, 1 + Rows::kCopyThreads + (kStagedScales ? 32 : 0));
   if constexpr (kCluster > 1) {
     cluster_sync();
   } else {
@@ -110,6 +110,9 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
     if constexpr (Rows::kCopyThreads > 0)
       if (warp >= kConsumers * 4 + 2)
         Rows::copy_all(params, shared, tiles, memory, Schedule(tiles.count(), first, step, block));
+    if constexpr (kStagedScales) {
+      if (warp == kConsumers * 4 + 2) Feed::load_scales(params, shared, tiles, first, step, block);
+    }
   } else {
     if constexpr (kMoveRegisters) claim_registers<kConsumerRegisters>();
     multiply_all<Feed, Finish>(params, shared, tiles, memory, first, step, block);

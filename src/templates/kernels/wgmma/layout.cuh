@@ -1,5 +1,6 @@
 // The kernel's shared memory: the stages, each with A and then B of every set; a buffer for each
-// warp's results; the partial sums of split tiles; the barriers; the groups' tiles.
+// warp's results; the partial sums of split tiles; the stages' scales; the barriers; the groups'
+// tiles.
 #pragma once
 
 #include "wgmma/config.cuh"
@@ -52,7 +53,15 @@ constexpr int kPartialsBytes = kWarps / kSplits * (kSplits - 1) * kPartialBytes;
 constexpr int kPartialsAt = kSharedTail ? 0 : kSlicesAt + kWarps * kWarpBytes;
 static_assert(kSplits == 1 || (4 % kSplits == 0 && kPartialsAt % 16 == 0));
 static_assert(!kSharedTail || kPartialsBytes <= kSlicesAt);
-constexpr int kBarriersAt = kSlicesAt + kWarps * kWarpBytes + (kSharedTail ? 0 : kPartialsBytes);
+// Staged scales: one for each row of A, and one for each block that has columns of the tile.
+// Pieces of kPieceN columns, at most a block, begin at multiples of kPieceN and lie in one block.
+constexpr int kScaleBlock = 128, kPowerOfTwo = kTileN & -kTileN;  // the most that divides kTileN
+constexpr int kPieceN = kPowerOfTwo < kScaleBlock ? kPowerOfTwo : kScaleBlock;
+constexpr int kLastPiece = kTileN - kPieceN;
+constexpr int kColumnBlocks = kLastPiece / kScaleBlock + 1 + (kLastPiece % kScaleBlock != 0);
+constexpr int kStageScaleBytes = kStagedScales ? (kTileM + (kColumnBlocks + 1) / 2 * 2) * 4 : 0;
+constexpr int kScalesAt = kSlicesAt + kWarps * kWarpBytes + (kSharedTail ? 0 : kPartialsBytes);
+constexpr int kBarriersAt = kScalesAt + kStages * kStageScaleBytes;
 // Barriers: full, empty, turn, drained, boxes; for split tiles also arrived and read.
 constexpr int kBarriers = 2 * kStages + 3 + (kSplits > 1 ? 3 : 1) * kWarps;
 constexpr int kGroupsAt = kBarriersAt + kBarriers * 8;

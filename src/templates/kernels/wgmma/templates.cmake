@@ -7,13 +7,15 @@
 #   scaled      blocks of A and B have scales
 #   overlapN    sums of a tile of k are added while the next one is multiplied; the second
 #               warpgroup follows N tiles of k behind the first one
+#   turns       sums of a tile of k are added while the other warpgroup multiplies; the warpgroups
+#               begin the products of each tile of k in turn
 #   gate        two products of one A
 #   direct      results and the full operand move by TMA
 # and the element (common/element.cuh) unless it is bf16. FULL: bits of the full slots, 0 for none.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;OVERLAP;FEW"
+  cmake_parse_arguments(WGMMA "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;SCALED;OVERLAP;TURNS;FEW"
                         "RESULT;ELEMENT;LAG" "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
@@ -79,6 +81,10 @@ macro(wgmma_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     endif()
     string(APPEND name _overlap${WGMMA_LAG})
     set(overlapped OVERLAPPED=1 LAG=${WGMMA_LAG})
+  endif()
+  if(WGMMA_TURNS)
+    string(APPEND name _turns)
+    set(overlapped TURNS=1)
   endif()
   if(WGMMA_GATE)
     string(APPEND name _gate)
@@ -226,17 +232,37 @@ wgmma_gemm(64 64 1x1x2     10     1      FULL 16 ELEMENT E4M3 SCALED SWAP)
 wgmma_gemm(16 64 1x1x2     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP FEW)
 wgmma_gemm(16 64 1x1x4     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP)
 
-# Large products of 8-bit floats that are not fast.
+# Large products of 8-bit floats that are not fast. Scales take a little of the stages' memory.
 foreach(kind "" SCALED)
-  wgmma_gemm(128 128 2x1   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
-  wgmma_gemm(128 128 2x1   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP LAG 3 ${kind} FEW)
-  wgmma_gemm(128 128 1x2   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
-  wgmma_gemm(128 128 1x2   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP LAG 3 ${kind})
-  wgmma_gemm(128 128 1x1   6      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  set(stages 6)
+  set(tall_stages 4)
+  if(kind)
+    set(stages 5)
+    set(tall_stages 3)
+  endif()
+  wgmma_gemm(128 128 2x1   ${stages} 1    FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  wgmma_gemm(128 128 2x1   ${stages} 1    FULL 0 ELEMENT E4M3 DIRECT OVERLAP LAG 3 ${kind} FEW)
+  wgmma_gemm(128 128 1x2   ${stages} 1    FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  wgmma_gemm(128 128 1x2   ${stages} 1    FULL 0 ELEMENT E4M3 DIRECT OVERLAP LAG 3 ${kind})
+  wgmma_gemm(128 128 1x1   ${stages} 1    FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
   wgmma_gemm(128 128 2x1   5      1      FULL 16 ELEMENT E4M3 DIRECT OVERLAP ${kind})
   wgmma_gemm(128 128 2x1   6      1      RESULT 8 FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
   wgmma_gemm(128 128 1x1x2 4      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
+  # Wider tiles, which read less shared memory for each product.
+  wgmma_gemm(128 128 2x1   ${stages} 1    FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  wgmma_gemm(128 160 2x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  wgmma_gemm(128 176 2x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind} FEW)
+  wgmma_gemm(128 176 1x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  wgmma_gemm(128 192 2x1   4      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  wgmma_gemm(128 208 2x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  wgmma_gemm(256 128 2x1   ${tall_stages} 1 FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  wgmma_gemm(256 128 1x2   ${tall_stages} 1 FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
 endforeach()
+wgmma_gemm(128 160 2x1     5      1      FULL 0 ELEMENT E4M3 FAST DIRECT PINGPONG)
+wgmma_gemm(128 176 2x1     5      1      FULL 0 ELEMENT E4M3 FAST DIRECT PINGPONG)
+wgmma_gemm(128 192 2x1     4      1      FULL 0 ELEMENT E4M3 FAST DIRECT)
+wgmma_gemm(256 176 2x1     4      1      FULL 0 ELEMENT E4M3 FAST DIRECT)
+wgmma_gemm(256 176 1x2     4      1      FULL 0 ELEMENT E4M3 FAST DIRECT)
 
 # One product, with and without a full operand, whose buffers take the place of stages.
 wgmma_gemm(128 128 2x1     5      1      DIRECT PINGPONG FULL 16 FEW)

@@ -121,16 +121,21 @@ struct DenseFeed : DenseLoads {
   }
 };
 
-// Adds the sums of a stage as they are; BlockScales (feed/scales.cuh) times their scales.
+// Adds the sums of a stage as they are; BlockScales (feed/scales.cuh) and StagedScales
+// (feed/staged_scales.cuh) times their scales.
 struct NoScales {
-  __device__ __forceinline__ NoScales(const Params&, const Place&, int, int, int) {}
+  struct OfStage {};
+  __device__ __forceinline__ NoScales(const Consumer&, const Place&, int) {}
   __device__ __forceinline__ void load() {}
+  __device__ __forceinline__ OfStage read(int) const { return {}; }
+  __device__ __forceinline__ void add(const OfStage&, const Sum (&part)[kInstructionN / 2], int i,
+                                      Accumulators& sum) const {
+#pragma unroll
+    for (int j = 0; j < kInstructionN / 2; ++j) sum.of_instruction[i][j] += part[j];
+  }
   __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
 #pragma unroll
-    for (int i = 0; i < kInstructions; ++i)
-#pragma unroll
-      for (int j = 0; j < kInstructionN / 2; ++j)
-        sum.of_instruction[i][j] += part.of_instruction[i][j];
+    for (int i = 0; i < kInstructions; ++i) add(OfStage{}, part.of_instruction[i], i, sum);
   }
 };
 
@@ -146,7 +151,7 @@ struct PromotedFeed : DenseLoads {
                                                 const KRange& range, const Readers& readers,
                                                 Ring& ring, Accumulators& sum) {
     const int k_tiles = range.tiles();
-    Scales scales(consumer.params, at, consumer.first_row, range.begin / kTileK, consumer.lane);
+    Scales scales(consumer, at, range.begin / kTileK);
     clear(sum);
 #pragma unroll 1
     for (int k = 0; k < k_tiles; ++k) {

@@ -22,32 +22,39 @@ struct OverlappedFeed : DenseLoads {
   __device__ __forceinline__ explicit OverlappedFeed(const Consumer& consumer)
       : consumer(consumer) {}
 
+  // Called by a warp of the loading warpgroup if kStagedScales.
+  template <class Tiles>
+  static __device__ __forceinline__ void load_scales(const Params& params, const Shared& shared,
+                                                     Tiles tiles, int first, int step, int block) {
+    Scales::load_all(params, shared, tiles, first, step, block);
+  }
+
   __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place& at,
                                                 const KRange& range, const Readers& readers,
                                                 Ring& ring, Accumulators& sum) {
-    Scales scales(consumer.params, at, consumer.first_row, range.begin / kTileK, consumer.lane);
+    const Scales scales(consumer, at, range.begin / kTileK);
     clear(sum);
     int left = range.tiles();  // stages whose products have not begun
     if (left == 0) return;
-    Accumulators even, odd;
+    Part even, odd;
     int ended = ring.stage;  // the first stage that has not been added
-    scales.load();
-    const auto add = [&](Accumulators& part) {
-      pin_all(part);
+    const auto add = [&](Part& part) {
+      pin_all(part.sums);
       readers.release(ended);
       if (++ended == kStages) ended = 0;
-      scales.add(part, sum);
+#pragma unroll
+      for (int i = 0; i < kInstructions; ++i)
+        scales.add(part.scales, part.sums.of_instruction[i], i, sum);
     };
     // Adds a stage while the next one is multiplied. ptxas serializes products if the last stage,
     // which has no next one, shares this code.
-    const auto add_beside = [&](Accumulators& part, Accumulators& next) {
-      begin(shared, ring, next);
+    const auto add_beside = [&](Part& part, Part& next) {
+      begin(shared, ring, scales, next);
       products_wait<1>();
       add(part);
-      scales.load();
     };
     if (lead > 0 && consumer.group == 1) wait_for(shared.turn(1), 0);
-    begin(shared, ring, even);
+    begin(shared, ring, scales, even);
 #pragma unroll 1
     for (--left; left >= 2; left -= 2) {
       add_beside(even, odd);
@@ -66,17 +73,23 @@ struct OverlappedFeed : DenseLoads {
   }
 
  private:
+  struct Part {
+    Accumulators sums;
+    typename Scales::OfStage scales;
+  };
+
   __device__ __forceinline__ void let_begin(const Shared& shared, int lane) {
     lead = 0;
     if (consumer.group == 0) give_turn(shared, 0, consumer.block, lane);
   }
 
   // Begins the products of the next stage.
-  __device__ __forceinline__ void begin(const Shared& shared, Ring& ring,
-                                        Accumulators& part) const {
+  __device__ __forceinline__ void begin(const Shared& shared, Ring& ring, const Scales& scales,
+                                        Part& part) const {
     wait_for_stage(shared, ring);
+    part.scales = scales.read(ring.stage);
     products_begin();
-    multiply_stage<true>(shared, ring.stage, consumer.first_part(), part);
+    multiply_stage<true>(shared, ring.stage, consumer.first_part(), part.sums);
     products_commit();
     ring.advance();
   }

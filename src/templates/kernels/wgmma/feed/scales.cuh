@@ -3,7 +3,7 @@
 // each, so the sums of their products are multiplied by both scales.
 #pragma once
 
-#include "wgmma/tiles.cuh"
+#include "wgmma/pipeline/consumer.cuh"
 
 #ifdef ATTACCA_DEVICE_CODE
 
@@ -12,16 +12,16 @@ namespace attacca_wgmma {
 // The scales of a thread's accumulators at one tile of k.
 class BlockScales {
  public:
-  // `first`: the warp's first row of the tile along wgmma's M; `k_tile`: the first tile of k.
-  __device__ __forceinline__ BlockScales(const Params& params, const Place& at, int first,
-                                         int k_tile, int lane)
-      : params_(params),
-        row_(kSwapped ? at.m + lane % 4 * 2 : at.m + first + lane / 4),
-        column_(kSwapped ? at.n + first : at.n),
-        a_(pointer(params.weights.scale_a, at.batch) +
-           k_tile * params.weights.scale_a.column_stride),
-        b_(pointer(params.weights.scale_b, at.batch) + k_tile * params.weights.scale_b.row_stride) {
-  }
+  // `k_tile`: the first tile of k.
+  __device__ __forceinline__ BlockScales(const Consumer& consumer, const Place& at, int k_tile)
+      : params_(consumer.params),
+        row_(kSwapped ? at.m + consumer.lane % 4 * 2
+                      : at.m + consumer.first_row + consumer.lane / 4),
+        column_(kSwapped ? at.n + consumer.first_row : at.n),
+        a_(pointer(params_.weights.scale_a, at.batch) +
+           k_tile * params_.weights.scale_a.column_stride),
+        b_(pointer(params_.weights.scale_b, at.batch) +
+           k_tile * params_.weights.scale_b.row_stride) {}
 
   // Loads the scales of the next tile of k.
   __device__ __forceinline__ void load() {
@@ -64,7 +64,7 @@ class BlockScales {
   static constexpr int kRowScales = kSwapped ? kTileM / 4 : 2 * kGroupParts;
   static constexpr int kColumnScales = kSwapped || kTileN < kBlock ? 1 : kTileN / kBlock;
   static_assert(!kScaled || (kBlock == kTileK && kSets == 1));
-  static_assert(!kScaled || kTileN % kBlock == 0 || kBlock % kTileN == 0);
+  static_assert(!kScaled || kStagedScales || kTileN % kBlock == 0 || kBlock % kTileN == 0);
 
   static __device__ __forceinline__ const float* pointer(const attacca_operand& scale, int batch) {
     return static_cast<const float*>(scale.pointer) + batch * scale.batch_stride;

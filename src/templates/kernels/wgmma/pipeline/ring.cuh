@@ -35,6 +35,10 @@ struct Shared {
     return kPaired ? b(stage, 0) + (row * kSets + set * kPairRows) * kRowBytes
                    : b(stage, set) + row * kRowBytes;
   }
+  // A stage's scales: of the tile's rows, then of its blocks of columns.
+  __device__ __forceinline__ uint32_t scales(int stage) const {
+    return base + kScalesAt + stage * kStageScaleBytes;
+  }
   // A stage is full when its copies have arrived, and empty when all warps that share it have read
   // it.
   __device__ __forceinline__ uint32_t full(int stage) const {
