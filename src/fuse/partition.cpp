@@ -10,6 +10,7 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.grouped = options.grouped;
   work.rows = options.rows && options.fuse;
   work.mxfp4 = options.mxfp4 && options.fuse;
+  work.transposes = options.transposes && options.fuse;
   if (options.fuse) {
     draft_kernels(work);
     draft_gemms(work);

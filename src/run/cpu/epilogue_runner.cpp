@@ -85,7 +85,7 @@ struct BoundEpilogue::Stream {
 class BoundEpilogue::Walk {
  public:
   Walk(const BoundEpilogue& bound, const Tile& tile, std::span<const AccumulatorTile> accumulators,
-       ChunkScratch& scratch)
+       ChunkScratch& scratch, std::span<std::byte* const> kept)
       : bound_(bound),
         program_(program_of(bound.program_, tile)),
         rows_(tile.row1 - tile.row0),
@@ -102,7 +102,8 @@ class BoundEpilogue::Walk {
       else
         add_operand(i, origin, scratch);
     }
-    for (size_t i = 0; i < bound.outputs_.size(); ++i) add_store(i, origin);
+    for (size_t i = 0; i < bound.outputs_.size(); ++i)
+      add_store(i, origin, kept.empty() ? nullptr : kept[i]);
   }
 
   void run() {
@@ -275,10 +276,15 @@ class BoundEpilogue::Walk {
     operands_.push_back(s);
   }
 
-  void add_store(size_t i, const std::vector<int64_t>& origin) {
-    if (bound_.outputs_[i].base == nullptr) return;
+  void add_store(size_t i, const std::vector<int64_t>& origin, std::byte* kept) {
+    if (bound_.outputs_[i].base == nullptr && !kept) return;
     const auto [slot, dtype] = program_.stores[i];
     Stream s = stream(slot, dtype, bound_.outputs_[i], origin);
+    if (kept) {
+      s.tile = kept;
+      s.row_stride = columns_;
+      s.column_stride = 1;
+    }
     const bool direct = program_.direct[slot] == static_cast<int>(i) && is_dense(s);
     if (!direct) s.convert = store_kernel(dtype);
     results_.push_back(s);
@@ -446,8 +452,8 @@ std::vector<int64_t> BoundEpilogue::coordinates(const Tile& tile) const {
 }
 
 void BoundEpilogue::run(const Tile& tile, std::span<const AccumulatorTile> accumulators,
-                        ChunkScratch& scratch) const {
-  Walk(*this, tile, accumulators, scratch).run();
+                        ChunkScratch& scratch, std::span<std::byte* const> kept) const {
+  Walk(*this, tile, accumulators, scratch, kept).run();
 }
 
 }  // namespace attacca::run
