@@ -30,7 +30,7 @@ RANKS = {
     "support": [["files", "text"]],
     "ir": [["sizes"], ["graph"], ["packed", "text"], ["interpret"]],
     "import": [["files", "onnx"]],
-    "import/onnx": [["."], ["products"], ["microsoft"]],
+    "import/onnx": [["sizes"], ["."], ["products"], ["microsoft"]],
     "fold": [["quantized"], ["rows"]],
     "epilogue": [["."], ["code"]],
     "fuse": [["."], ["explain"]],

@@ -70,9 +70,17 @@ struct Node {
 };
 
 // A RowReduce gives one value a row (reduces n), a ColumnReduce one a column (reduces m, perhaps
-// batch axes too), a FullReduce reduces both and perhaps batch axes. A ScatterAdd adds its rows to
+// batch axes too), a FullReduce reduces both and perhaps batch axes, a BatchReduce batch axes alone
+// and gives one value an element of a matrix. A ScatterAdd adds its rows to
 // the rows of another tensor that an index names, in the order of the domain's rows.
-enum class OutputKind : uint8_t { Store, RowReduce, ColumnReduce, FullReduce, ScatterAdd };
+enum class OutputKind : uint8_t {
+  Store,
+  RowReduce,
+  ColumnReduce,
+  FullReduce,
+  ScatterAdd,
+  BatchReduce
+};
 
 struct Output {
   OutputKind kind = OutputKind::Store;

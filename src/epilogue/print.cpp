@@ -177,6 +177,8 @@ std::string print(const Epilogue& epilogue, const ir::Graph& graph, const Output
       return fmt::format("{} of each column of {}", name(output.reduction), value);
     case OutputKind::FullReduce:
       return fmt::format("{} of all of {}", name(output.reduction), value);
+    case OutputKind::BatchReduce:
+      return fmt::format("{} over the matrices of {}", name(output.reduction), value);
     case OutputKind::ScatterAdd:
       return fmt::format("{}({}, {}, {})", name(output.reduction),
                          graph[output.base].literal

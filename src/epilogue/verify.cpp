@@ -61,8 +61,9 @@ Status verify_output(const Epilogue& epilogue, const Output& output, const std::
   }
   if (!ir::is_reduction(output.reduction))
     return fail(fmt::format("{} is no reduction", name(output.reduction)), where);
-  const bool rows = output.kind != OutputKind::RowReduce;  // reduces rows away
-  const bool columns = output.kind != OutputKind::ColumnReduce;
+  const bool batch = output.kind == OutputKind::BatchReduce;
+  const bool rows = output.kind != OutputKind::RowReduce && !batch;  // reduces rows away
+  const bool columns = output.kind != OutputKind::ColumnReduce && !batch;
   if ((columns && !strides[rank - 1].is(0)) || (rows && !strides[rank - 2].is(0)))
     return fail("a reduced axis with a stride", where);
   return {};

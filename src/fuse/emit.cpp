@@ -183,8 +183,15 @@ class Emission {
       describe_reduction(node, out);
       return out;
     }
-    out.value = emit(node, draft_.frames.root());
+    const Frame* frame = draft_.behind(node);
+    out.value = emit(node, frame);
     out.access.strides = dense_strides(draft_.frames.domain());
+    if (frame) {
+      auto access =
+          draft_.frames.to_domain(frame, node, {0, dense_strides(graph_.type(node).shape)});
+      ATTACCA_CHECK(access.has_value(), "a result that joined cannot be reached");
+      out.access = *std::move(access);
+    }
     return out;
   }
 
@@ -204,10 +211,11 @@ class Emission {
   void describe_reduction(Value node, epilogue::Output& out) {
     const ir::Node& n = graph_[node];
     const size_t rank = result_.domain.size(), reduced = n.get<ir::ReductionAttrs>().axes.size();
-    const bool rows = n.get<ir::ReductionAttrs>().axes.back() == static_cast<int64_t>(rank) - 1;
-    out.kind = reduced == rank ? OutputKind::FullReduce
-               : rows          ? OutputKind::RowReduce
-                               : OutputKind::ColumnReduce;
+    const int64_t last = n.get<ir::ReductionAttrs>().axes.back();
+    out.kind = reduced == rank                          ? OutputKind::FullReduce
+               : last == static_cast<int64_t>(rank) - 1 ? OutputKind::RowReduce
+               : last < static_cast<int64_t>(rank) - 2  ? OutputKind::BatchReduce
+                                                        : OutputKind::ColumnReduce;
     out.reduction = n.op;
     out.value = emit(n.operands[0], draft_.frames.root());
     ir::Shape kept = result_.domain;

@@ -111,6 +111,9 @@ struct FuseOptions {
   bool grouped_rows = false;
   // Whether products widen weights in MXFP4 by themselves.
   bool mxfp4 = false;
+  // Whether regions go on behind a transpose or permute of their results: kernels store results
+  // with any strides.
+  bool transposes = false;
 };
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});

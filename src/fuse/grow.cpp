@@ -70,11 +70,13 @@ class Growth {
       return fmt::format("{} already belongs to another region", label(node));
     const Op op = graph_[node].op;
     const bool adds = op == Op::ScatterAdd && work_.rows;
+    const Frame* frame = draft_.frames.root();
     std::string reason = ir::is_reduction(op) ? reduction_obstacle(node)
                          : adds               ? adding_obstacle(node)
-                                              : pointwise_obstacle(node);
+                                              : pointwise_obstacle(node, frame);
     if (!reason.empty()) return reason;
     if (!work_.join(draft_, node)) return cycle_reason(node);
+    if (frame) draft_.seen_in[node.id] = {frame};
     if (ir::is_reduction(op) || adds) draft_.reduced.insert(node.id);
     return {};
   }
@@ -90,6 +92,9 @@ class Growth {
       if (work_.owns(draft_, facts_.views[operand.id].source))
         return fmt::format("{} needs the whole of {} before its first row", label(node),
                            label(operand));
+    if (draft_.behind(updates))
+      return fmt::format("it adds {}, whose rows the region does not compute one by one",
+                         label(updates));
     if (!(graph_.type(updates).shape == draft_.frames.domain()) || n.type.shape.size() != 2)
       return fmt::format("it adds {}, which is not of the region's shape {}", label(updates),
                          to_string(draft_.frames.domain()));
@@ -98,9 +103,11 @@ class Growth {
     return {};
   }
 
-  std::string pointwise_obstacle(Value node) const {
+  // `frame`: set to the node's.
+  std::string pointwise_obstacle(Value node, const Frame*& frame) const {
     const ir::Node& n = graph_[node];
-    if (!is_pointwise(n.op))
+    const bool moves = work_.transposes && !is_kernel() && moves_elements(n.op);
+    if (!is_pointwise(n.op) && !moves)
       return is_kernel() && is_view_op(n.op) ? other_places(node) : structural_reason(graph_, node);
     for (const Value operand : n.operands)
       if (draft_.reduced.count(operand.id))
@@ -110,9 +117,33 @@ class Growth {
     if (empty ? !facts_.correspond(node, draft_.root()) : !(facts_.count[node.id] == draft_.count))
       return size_reason(node);
     if (std::string reason = dtype_obstacle(graph_, node); !reason.empty()) return reason;
+    frame = frame_of(node);
     for (const Value operand : n.operands)
-      if (std::string reason = operand_obstacle(node, operand); !reason.empty()) return reason;
-    return {};
+      if (std::string reason = operand_obstacle(node, frame, operand); !reason.empty())
+        return reason;
+    if (!frame) return {};
+    const Access dense{0, dense_strides(n.type.shape)};
+    return draft_.frames.to_domain(frame, node, dense) ? "" : unreachable(node, "result");
+  }
+
+  static bool moves_elements(Op op) { return op == Op::Transpose || op == Op::Permute; }
+
+  // The frame in which a node that reads members is seen.
+  const Frame* frame_of(Value node) const {
+    const ir::Node& n = graph_[node];
+    const auto member = std::find_if(n.operands.begin(), n.operands.end(),
+                                     [&](Value each) { return work_.owns(draft_, each); });
+    if (member == n.operands.end()) return nullptr;
+    const Frame* frame = draft_.behind(*member);
+    const bool reshapes = n.op == Op::Reshape && frame;
+    if (moves_elements(n.op) || reshapes) return draft_.frames.behind(frame, node);
+    return frame;
+  }
+
+  std::string unreachable(Value value, std::string_view what) const {
+    return fmt::format("no strides over {} reach the elements of its {} {}{}",
+                       to_string(draft_.frames.domain()), what, label(value),
+                       to_string(graph_.type(value).shape));
   }
 
   std::string other_places(Value view) const {
@@ -129,20 +160,24 @@ class Growth {
     return fmt::format("its result {} has other elements than {}", result, domain);
   }
 
-  // Whether an operand from outside can be read along with the node.
-  std::string operand_obstacle(Value node, Value operand) const {
-    if (work_.owns(draft_, operand) || graph_[operand].literal) return {};
+  // Whether an operand can be read along with the node.
+  std::string operand_obstacle(Value node, const Frame* frame, Value operand) const {
+    if (graph_[operand].literal) return {};
+    Frames& frames = draft_.frames;
+    const Frame* seen = frames.read(frame, node, operand);
     const View& view = facts_.views[operand.id];
-    if (work_.owns(draft_, view.source))
+    const auto elsewhere = [&] {
       return fmt::format("it reads {} at other places too, through {}", label(view.source),
                          label(operand));
-    Frames& frames = draft_.frames;
-    const Frame* frame = frames.read(frames.root(), node, operand);
-    if (!frames.to_domain(frame, operand, view.access))
-      return fmt::format("no strides over {} reach the elements of its operand {}{}",
-                         to_string(frames.domain()), label(operand),
-                         to_string(graph_.type(operand).shape));
-    return {};
+    };
+    if (work_.owns(draft_, operand)) {
+      const std::vector<const Frame*> known = draft_.frames_of(operand);
+      const bool moved = frame || draft_.behind(operand);
+      const bool met = std::find(known.begin(), known.end(), seen) != known.end();
+      return moved && !met ? elsewhere() : "";
+    }
+    if (work_.owns(draft_, view.source)) return elsewhere();
+    return frames.to_domain(seen, operand, view.access) ? "" : unreachable(operand, "operand");
   }
 
   std::string reduction_obstacle(Value node) const {
@@ -155,8 +190,8 @@ class Growth {
     if (draft_.reduced.count(operand.id))
       return fmt::format("{} needs the whole of {}", label(node), label(operand));
     if (std::string reason = dtype_obstacle(graph_, node); !reason.empty()) return reason;
-    if (n.op == Op::Mean && ir::size_of(n.type.dtype) < 4)
-      return fmt::format("{} would keep all of {} a second time, in f32", label(node),
+    if (draft_.behind(operand))
+      return fmt::format("it reduces {}, whose elements are at other places than the region's",
                          label(operand));
     if (!(graph_.type(operand).shape == draft_.frames.domain()))
       return fmt::format("it reduces {}, which is not of the region's shape {}", label(operand),
@@ -168,7 +203,9 @@ class Growth {
     const bool columns =
         !last && n.get<ir::ReductionAttrs>().axes.back() == static_cast<int64_t>(rank) - 2 &&
         (reduced == 1 || reduced == rank - 1);
-    if (!rows && !columns && !all) return "it reduces axes that are neither rows nor columns";
+    const bool batch = n.get<ir::ReductionAttrs>().axes.back() < static_cast<int64_t>(rank) - 2;
+    if (!rows && !columns && !all && !batch)
+      return "it reduces axes that are neither rows, columns nor whole matrices of a batch";
     return {};
   }
 

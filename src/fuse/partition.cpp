@@ -11,6 +11,7 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.rows = options.rows && options.fuse;
   work.grouped_rows = options.grouped_rows && options.grouped && options.fuse;
   work.mxfp4 = options.mxfp4 && options.fuse;
+  work.transposes = options.transposes && options.fuse;
   if (options.fuse) {
     draft_kernels(work);
     draft_gemms(work);

@@ -64,8 +64,72 @@ bool starts_region(Op op) {
   return is_product(op) || op == Op::Kernel;
 }
 
+namespace {
+
+// The axis of the operand that each axis of a transpose or permute is.
+std::vector<int64_t> axes_of(const ir::Node& view) {
+  if (view.op == Op::Permute) return view.get<ir::PermuteAttrs>().axes;
+  std::vector<int64_t> axes(view.type.shape.size());
+  for (size_t i = 0; i < axes.size(); ++i) axes[i] = static_cast<int64_t>(i);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return axes;
+}
+
+bool moves(Op op) {
+  return op == Op::Transpose || op == Op::Permute;
+}
+
+// Whether two views of these kinds put each element of an operand at the same place.
+bool same_view(const ir::Graph& graph, ir::Value a, ir::Value b) {
+  const ir::Node &x = graph[a], &y = graph[b];
+  if (moves(x.op) != moves(y.op) || x.type.shape != y.type.shape ||
+      graph.type(x.operands[0]).shape != graph.type(y.operands[0]).shape)
+    return false;
+  return !moves(x.op) || axes_of(x) == axes_of(y);
+}
+
+// Whether `view` puts the elements back to where they were before `undone`.
+bool undoes(const ir::Graph& graph, ir::Value view, ir::Value undone) {
+  const ir::Node &x = graph[view], &y = graph[undone];
+  if (moves(x.op) != moves(y.op) || x.type.shape != graph.type(y.operands[0]).shape ||
+      graph.type(x.operands[0]).shape != y.type.shape)
+    return false;
+  if (!moves(x.op)) return true;
+  const std::vector<int64_t> second = axes_of(x), first = axes_of(y);
+  for (size_t i = 0; i < second.size(); ++i)
+    if (first[second[i]] != static_cast<int64_t>(i)) return false;
+  return true;
+}
+
+// Strides over a view's axes as strides over its operand's.
+std::optional<std::vector<ir::Dim>> before_view(const ir::Graph& graph, ir::Value view,
+                                                const std::vector<ir::Dim>& strides) {
+  const ir::Node& node = graph[view];
+  if (!moves(node.op)) return regroup(node.type.shape, strides, graph.type(node.operands[0]).shape);
+  std::vector<ir::Dim> result(strides.size());
+  const std::vector<int64_t> axes = axes_of(node);
+  for (size_t i = 0; i < axes.size(); ++i) result[axes[i]] = strides[i];
+  return result;
+}
+
+}  // namespace
+
+const Frame* Frames::behind(const Frame* frame, ir::Value view) {
+  const ir::Graph& graph = facts_->graph;
+  if (frame && frame->behind && undoes(graph, view, frame->through)) return frame->up;
+  for (const Frame& known : behind_)
+    if (known.up == frame && same_view(graph, known.through, view)) return &known;
+  return &behind_.emplace_back(Frame{frame, view, true});
+}
+
 const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand) {
   const ir::Node& node = facts_->graph[user];
+  const bool returns = moves(node.op) || node.op == Op::Reshape;
+  if (frame != root() && frame->behind && returns && same_view(facts_->graph, frame->through, user))
+    return frame->up;
+  if (returns)
+    for (const Frame& known : behind_)
+      if (known.up == frame && undoes(facts_->graph, user, known.through)) return &known;
   const bool same_place = is_pointwise(node.op);
   if (same_place && frame == root() && facts_->correspond(user, operand)) return root();
   if (same_place && node.type.shape == facts_->graph.type(operand).shape) return frame;
@@ -74,8 +138,12 @@ const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand)
 
 std::optional<Access> Frames::to_domain(const Frame* frame, ir::Value value, Access access) const {
   const ir::Graph& graph = facts_->graph;
-  for (; frame != root(); value = frame->through, frame = frame->up) {
-    if (is_view_op(graph[frame->through].op)) {
+  for (; frame != root(); frame = frame->up) {
+    if (frame->behind) {
+      auto strides = before_view(graph, frame->through, access.strides);
+      if (!strides) return std::nullopt;
+      access.strides = *std::move(strides);
+    } else if (is_view_op(graph[frame->through].op)) {
       auto viewed = apply_view(graph, frame->through, access);
       if (!viewed) return std::nullopt;
       access = *std::move(viewed);
@@ -83,6 +151,7 @@ std::optional<Access> Frames::to_domain(const Frame* frame, ir::Value value, Acc
       access.strides = broadcast_strides(graph.type(value).shape, access.strides,
                                          graph.type(frame->through).shape);
     }
+    value = frame->behind ? graph[frame->through].operands[0] : frame->through;
   }
   auto strides = regroup(graph.type(value).shape, access.strides, domain_);
   if (!strides) return std::nullopt;

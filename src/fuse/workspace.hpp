@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
@@ -51,10 +52,12 @@ bool starts_region(ir::Op op);
 
 // Which element of a value each point of a region's domain reads. In the root frame it is the
 // element at the same place in row-major order. In another frame it is the element that the node
-// `through` reads for the point, and frame `up` says which element of `through` that is.
+// `through` reads for the point, and frame `up` says which element of `through` that is. Behind a
+// view it is the element of the view `through` that stands for its operand's element in frame `up`.
 struct Frame {
   const Frame* up = nullptr;
   ir::Value through;
+  bool behind = false;
 };
 
 class Frames {
@@ -64,6 +67,9 @@ class Frames {
   const Frame* root() const { return nullptr; }
   // The frame of `operand` where `user` is seen in `frame`.
   const Frame* read(const Frame* frame, ir::Value user, ir::Value operand);
+  // The frame of a view's result where its operand is seen in `frame`. REQUIRES: a transpose, a
+  // permute or a reshape.
+  const Frame* behind(const Frame* frame, ir::Value view);
   // An access over the axes of `value`, seen in `frame`, as one over the domain's axes.
   std::optional<Access> to_domain(const Frame* frame, ir::Value value, Access access) const;
 
@@ -71,6 +77,7 @@ class Frames {
   const Facts* facts_;
   ir::Shape domain_;
   std::map<std::pair<const Frame*, uint32_t>, Frame> interned_;
+  std::list<Frame> behind_;
 };
 
 // A region under construction. Its nodes are owned by `id` (Workspace::owner).
@@ -95,6 +102,11 @@ struct Draft {
   std::vector<const Frame*> frames_of(ir::Value node) const {
     const auto found = seen_in.find(node.id);
     return found == seen_in.end() ? std::vector<const Frame*>{nullptr} : found->second;
+  }
+  // The frame of a member behind a view; nullptr of others.
+  const Frame* behind(ir::Value node) const {
+    const Frame* frame = frames_of(node).front();
+    return frame && frame->behind ? frame : nullptr;
   }
 };
 
@@ -125,6 +137,7 @@ struct Workspace {
   Reductions reductions = Reductions::All;  // that may join a region
   // As in FuseOptions.
   bool packed = false, grouped = true, rows = false, grouped_rows = false, mxfp4 = false;
+  bool transposes = false;
   int next_id = 0;
 };
 

@@ -71,6 +71,10 @@ class Chooser {
       leave(node, "holds a graph of its own");
       return false;
     }
+    if (is_left(known)) {
+      leave(node, "ONNX Runtime has a kernel for it");
+      return false;
+    }
     const Status status = imported({node}, Constants::Probe);
     if (status || node_of(status)) return true;
     // With no place, it is the list of ops that are not supported: this one.

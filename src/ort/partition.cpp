@@ -33,8 +33,12 @@ constexpr std::string_view kTails[] = {
 // What changes the shape alone. Sorted.
 constexpr std::string_view kViews[] = {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"};
 
-static_assert(std::ranges::is_sorted(kProducts) && std::ranges::is_sorted(kTails) &&
-              std::ranges::is_sorted(kViews));
+// What the importer reads as products of slices and of unrolled steps, and ONNX Runtime has kernels
+// for. Sorted.
+constexpr std::string_view kLeft[] = {"Conv", "GRU", "LSTM", "RNN"};
+
+static_assert(std::ranges::is_sorted(kLeft) && std::ranges::is_sorted(kProducts) &&
+              std::ranges::is_sorted(kTails) && std::ranges::is_sorted(kViews));
 
 template <size_t N>
 bool contains(const std::string_view (&sorted)[N], std::string_view name) {
@@ -229,6 +233,10 @@ std::vector<Group> products_of(const GraphView& graph, const Group& group) {
     all.push_back(std::move(made));
   }
   return all;
+}
+
+bool is_left(const GraphNode& node) {
+  return contains(kLeft, node.op);
 }
 
 bool has_product(const GraphView& graph, const Group& group) {

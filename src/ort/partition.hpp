@@ -17,6 +17,9 @@ std::vector<Group> groups_of(const GraphView& graph, const std::vector<bool>& ta
 // nodes side by side. A node is in one of them at most.
 std::vector<Group> products_of(const GraphView& graph, const Group& group);
 
+// Whether ONNX Runtime is to compute the node although Attacca reads it.
+bool is_left(const GraphNode& node);
+
 // Whether one of the nodes is a matrix product.
 bool has_product(const GraphView& graph, const Group& group);
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <stdexcept>
 
+#include "fuse/views.hpp"
 #include "fuse_testing.hpp"
 #include "region_runner.hpp"
 
@@ -269,7 +270,13 @@ TEST(Random, PartitionsAreWellFormedAndComputeTheGraph) {
     const ir::Graph graph = Generator(seed).run();
     check(graph, {}, seed);
     check(graph, {.fuse = false}, seed);
+    check(graph, {.transposes = true}, seed);
     const Partition result = partition(graph);
+    for (const Region& region : partition(graph, {.transposes = true}).regions)
+      for (const epilogue::Output& output : region.epilogue.outputs)
+        seen["behind a transpose"] +=
+            output.kind == epilogue::OutputKind::Store &&
+            output.access.strides != dense_strides(region.epilogue.domain);
     for (const Region& region : result.regions) {
       ++seen[std::string(kKinds[static_cast<size_t>(region.kind)]) +
              (region.gemms.size() == 2 ? " of two" : "")];
@@ -283,8 +290,8 @@ TEST(Random, PartitionsAreWellFormedAndComputeTheGraph) {
   }
   if (count < 1000) return;
   // The random graphs contain every kind of region.
-  for (const char* kind :
-       {"gemm", "gated", "gated of two", "pointwise", "single", "reduction", "several outputs"})
+  for (const char* kind : {"gemm", "gated", "gated of two", "pointwise", "single", "reduction",
+                           "several outputs", "behind a transpose"})
     EXPECT_GT(seen[kind], count / 50) << kind;
 }
 

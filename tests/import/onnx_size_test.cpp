@@ -118,6 +118,43 @@ TEST(OnnxSize, PaddedToAMultiple) {
       "concat(");
 }
 
+// A model whose `k` is ceil of the float quotient of M, a float, and `by`.
+Model through_floats(double by, int64_t type, const char* round) {
+  Model model = sizes();
+  model.weight("by", {1}, std::vector{by}, type == 1 ? kFloat : kDouble);
+  model.node("Cast", {"m"}, {"f"}, {{"to", type}})
+      .node("Div", {"f", "by"}, {"d"})
+      .node(round, {"d"}, {"r"})
+      .node("Cast", {"r"}, {"k"}, {{"to", int64_t{7}}});
+  return model;
+}
+
+TEST(OnnxSize, QuotientsOfFloatsThatAreRoundedToSizes) {
+  EXPECT_EQ(of(through_floats(3, 1, "Ceil").node("ConstantOfShape", {"k"}, {"y"})),
+            "broadcast(0, [floordiv(M + 2, 3)]) : f32[floordiv(M + 2, 3)]");
+  EXPECT_EQ(of(through_floats(3, 11, "Floor").node("ConstantOfShape", {"k"}, {"y"})),
+            "broadcast(0, [floordiv(M, 3)]) : f32[floordiv(M, 3)]");
+  EXPECT_EQ(of(through_floats(0.75, 1, "Floor").node("ConstantOfShape", {"k"}, {"y"})),
+            "broadcast(0, [M + floordiv(M, 3)]) : f32[M + floordiv(M, 3)]");
+}
+
+// 0.1 is no fraction that a float holds; a quotient that was rounded once is not divided again; and
+// the nearest whole number depends on the rounding.
+TEST(OnnxSize, WhatDependsOnTheRoundingOfFloatsIsNoSize) {
+  const std::string refused = "error: the shape (input 0, k) must follow from constants and shapes";
+  EXPECT_EQ(of(through_floats(0.1, 1, "Floor").node("ConstantOfShape", {"k"}, {"y"})), refused);
+  EXPECT_EQ(of(through_floats(3, 1, "Round").node("ConstantOfShape", {"k"}, {"y"})), refused);
+  Model twice = sizes();
+  twice.weight("by", {1}, std::vector{3.0});
+  twice.node("Cast", {"m"}, {"f"}, {{"to", int64_t{1}}})
+      .node("Div", {"f", "by"}, {"d"})
+      .node("Div", {"d", "by"}, {"e"})
+      .node("Ceil", {"e"}, {"r"})
+      .node("Cast", {"r"}, {"k"}, {{"to", int64_t{7}}})
+      .node("ConstantOfShape", {"k"}, {"y"});
+  EXPECT_EQ(of(std::move(twice)), refused);
+}
+
 // What need not divide is checked when the sizes are given: a slice beyond the axis.
 TEST(OnnxSize, WhatMustDivideIsCheckedLater) {
   const auto pairs = parse_onnx(Model(18)

@@ -19,8 +19,9 @@ using Attribute =
     std::variant<int64_t, float, std::string, std::vector<int64_t>, onnx::TensorProto>;
 using Attributes = std::map<std::string, Attribute>;
 
-inline constexpr int kFloat = onnx::TensorProto::FLOAT, kInt64 = onnx::TensorProto::INT64,
-                     kUint8 = onnx::TensorProto::UINT8, kInt8 = onnx::TensorProto::INT8;
+inline constexpr int kFloat = onnx::TensorProto::FLOAT, kDouble = onnx::TensorProto::DOUBLE,
+                     kInt64 = onnx::TensorProto::INT64, kUint8 = onnx::TensorProto::UINT8,
+                     kInt8 = onnx::TensorProto::INT8;
 
 template <class List>
 onnx::TensorProto tensor_proto(int type, std::vector<int64_t> shape, const List& values) {
@@ -30,6 +31,8 @@ onnx::TensorProto tensor_proto(int type, std::vector<int64_t> shape, const List&
   for (const auto value : values) {
     if (type == kFloat)
       proto.add_float_data(static_cast<float>(value));
+    else if (type == kDouble)
+      proto.add_double_data(static_cast<double>(value));
     else if (type == kInt64)
       proto.add_int64_data(static_cast<int64_t>(value));
     else
@@ -122,6 +125,11 @@ class Model {
  private:
   onnx::ModelProto proto_;
 };
+
+inline Error error_of(const Model& model) {
+  const auto graph = parse_onnx(model.bytes());
+  return graph ? Error{"no error", {}, {}} : graph.error();
+}
 
 // The outputs as expressions over the inputs, each with its type: "relu(x) : f32[M, 4]".
 inline std::string read_text(const Model& model, const FixedInputs& fixed = {}) {

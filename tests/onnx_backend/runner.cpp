@@ -19,7 +19,7 @@ namespace attacca::backend {
 namespace {
 
 // With fewer cases than this, some were skipped by mistake.
-constexpr int kMinimumRun = 650;
+constexpr int kMinimumRun = 725;
 
 using Engine = Result<std::vector<ir::Tensor>> (*)(const ir::Graph&, const ir::Bindings&);
 

@@ -30,7 +30,7 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
         "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",
         "QAttention", "MultiHeadAttention", "GroupQueryAttention", "MoE", "QMoE",
-        "EmbedLayerNormalization")
+        "EmbedLayerNormalization", "Conv", "RNN", "GRU", "LSTM")
 
 
 def same(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> Any:

@@ -21,6 +21,7 @@ import attacca
 import generators
 import generators_dag
 import generators_index  # noqa: F401  registers its generators
+import generators_layers  # noqa: F401
 import generators_microsoft  # noqa: F401
 import generators_shape
 from cases import Case, Row, model_of, table, values_of

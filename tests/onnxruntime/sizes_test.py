@@ -16,6 +16,8 @@ LENGTHS = (1, 2, 3, 6, 7, 8, 12, 13)
 INTS = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in (
     ("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("five", 5), ("minus", -1),
     ("far", 2**62), ("near", -2**62)))
+FLOATS = ("float[1] two_f = {2.0}, float[1] three_f = {3.0}, float[1] five_f = {5.0}, "
+          "float[1] more_f = {1.5}, float[2] scales_f = {2.0, 0.5}")
 SCALARS = "int64 nought = {0}, int64 single = {1}, int64 pair = {2}, int64 back = {-3}"
 # After these m is [M], half [M / 2] and length M.
 BEGIN = ("s = Shape (x) m = Slice (s, one, two) half = Div (m, two) length = Squeeze (m) "
@@ -72,6 +74,25 @@ MODELS = (
     ("triples", "r = Concat <axis = 0> (zero, minus, three) y = Reshape (x, r)", "float"),
     ("halves of rows", "k = Max (half, one) r = Concat <axis = 0> (two, k, minus) "
                        "y = Reshape (x, r)", "float"),
+    ("half through floats", "f = Cast <to = 1> (m) d = Div (f, two_f) c = Ceil (d) "
+                            "k = Cast <to = 7> (c) y = ConstantOfShape (k)", "float"),
+    ("a third through floats", "f = Cast <to = 1> (m) d = Div (f, three_f) c = Floor (d) "
+                               "k = Cast <to = 7> (c) y = Slice (x, zero, k, one)", "float"),
+    ("a third of doubles, cut", "f = Cast <to = 11> (length) t = Cast <to = 11> (three) "
+                                "d = Div (f, t) k = Cast <to = 7> (d) "
+                                "y = ConstantOfShape (k)", "float"),
+    ("below zero through floats", "f = Cast <to = 1> (m) g = Sub (f, five_f) d = Div (g, two_f) "
+                                  "c = Ceil (d) k = Cast <to = 7> (c) q = Add (k, three) "
+                                  "y = ConstantOfShape (q)", "float"),
+    ("one and a half times", "f = Cast <to = 1> (m) g = Mul (f, more_f) c = Floor (g) "
+                             "k = Cast <to = 7> (c) y = ConstantOfShape (k)", "float"),
+    ("scaled sizes", "f = Cast <to = 1> (s) g = Mul (f, scales_f) c = Floor (g) "
+                     "k = Cast <to = 7> (c) y = ConstantOfShape (k)", "float"),
+    ("windows through floats", "f = Cast <to = 1> (m) d = Div (f, three_f) c = Ceil (d) "
+                               "q = Cast <to = 7> (c) t = Mul (q, three) k2 = Sub (t, m) "
+                               "p = Concat <axis = 0> (zero, zero, zero, k2) w = Pad (x, p) "
+                               "r = Concat <axis = 0> (zero, q, three) y = Reshape (w, r)",
+     "float"),
     ("a shape to check", "r = Concat <axis = 0> (two, half, two) y = Reshape (x, r)", "float"),
 )
 
@@ -80,7 +101,7 @@ class Sizes(unittest.TestCase):
     def check(self, nodes: str, dtype: str, opset: int) -> None:
         model = onnx.parser.parse_model(
             f'<ir_version: 9, opset_import: ["" : {opset}]> g (float[2, M] x) => ({dtype} y) '
-            f"<{INTS}, {SCALARS}> {{ {BEGIN}{nodes} }}")
+            f"<{INTS}, {FLOATS}, {SCALARS}> {{ {BEGIN}{nodes} }}")
         data = model.SerializeToString()
         session = onnxruntime.InferenceSession(data)
         plans = [attacca.compile(data, mode=mode, threads=1) for mode in ("fp32", "eager")]

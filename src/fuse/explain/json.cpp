@@ -146,8 +146,8 @@ class Writer {
 
   json::Value output_json(const epilogue::Epilogue& epilogue,
                           const epilogue::Output& output) const {
-    static constexpr std::string_view kKinds[] = {"store", "row_reduce", "column_reduce",
-                                                  "full_reduce", "scatter_add"};
+    static constexpr std::string_view kKinds[] = {"store",       "row_reduce",  "column_reduce",
+                                                  "full_reduce", "scatter_add", "batch_reduce"};
     json::Value entry = json::Value::object();
     entry.set("name", display_name(graph_, output.result))
         .set("kind", kKinds[static_cast<size_t>(output.kind)])

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 
+#include "import/onnx/sizes/fractions.hpp"
 #include "ir/interpret/interpreter.hpp"
 
 namespace attacca::import {
@@ -126,7 +127,11 @@ std::optional<Known> Node::known(size_t i) {
   const auto count = ir::element_count(type.shape).maybe_value();
   if (ir::is_float(type.dtype) || type.shape.size() > 1 || !count || *count > kMaxKnownElements)
     return std::nullopt;
-  if (const auto tensor = fold_constant(graph_, *entry.value)) entry.known = known_of(*tensor);
+  if (const auto tensor = fold_constant(graph_, *entry.value)) {
+    entry.known = known_of(*tensor);
+  } else if (auto sizes = sizes_through_floats(graph_, *entry.value)) {
+    entry.known = Known{type.dtype, *std::move(sizes), type.shape.empty()};
+  }
   return entry.known;
 }
 

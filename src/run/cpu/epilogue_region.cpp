@@ -63,6 +63,15 @@ struct ChosenRows {
   std::vector<std::vector<int64_t>> inputs, outputs;
 };
 
+// A reduction of tiles while they are in cache.
+struct TiledReduction {
+  size_t output;
+  size_t from;  // the output whose tiles hold what is reduced
+  std::unique_ptr<RowReduction> rows;
+  std::unique_ptr<BatchReduction> batch;
+};
+using TiledReductions = std::vector<TiledReduction>;
+
 class EpilogueRegion : public Executable {
  public:
   EpilogueRegion(const ir::Graph& graph, const fuse::Region& region, ir::Mode mode, Panels panels)
@@ -122,12 +131,15 @@ class EpilogueRegion : public Executable {
     ATTACCA_TRY(std::vector<Tensor> stored, make_stored(state, sizes, results));
     const BoundEpilogue bound(epilogue_, program_, sizes.domain, bind_inputs(state, sizes, rows),
                               bind_outputs(sizes, stored));
+    const TiledReductions tiled = tiled_reductions(sizes, results);
     if (products_.empty())
       run_pointwise(bound, state.threads);
     else
-      ATTACCA_TRY_VOID(run_gemms(bound, state, sizes));
+      ATTACCA_TRY_VOID(run_gemms(bound, state, sizes, tiled, stored));
     add_rows_of(state, sizes, rows, stored, results);
-    finish_reductions(state, stored, results);
+    finish_reductions(state, sizes, stored, results);
+    for (const TiledReduction& each : tiled)
+      if (each.rows) each.rows->finish();
     for (size_t i = 0; i < results.size(); ++i)
       state.values[epilogue_.outputs[i].result.id] = std::move(results[i]);
     return {};
@@ -136,6 +148,40 @@ class EpilogueRegion : public Executable {
  private:
   bool is_store(size_t output) const {
     return epilogue_.outputs[output].kind == epilogue::OutputKind::Store;
+  }
+
+  // Whether the output is reduced tile by tile; others are from the whole of what they read.
+  bool is_tiled(size_t output, const RegionSizes& sizes) const {
+    const epilogue::Output& out = epilogue_.outputs[output];
+    if (products_.empty() || count_of(sizes.domain) == 0) return false;
+    if (out.kind == epilogue::OutputKind::RowReduce) {
+      const bool sums = out.reduction == ir::Op::Sum || out.reduction == ir::Op::Mean;
+      return mode_ != ir::Mode::Eager || !sums ||
+             block_columns(sizes.domain.back()) >= sizes.domain.back();
+    }
+    if (out.kind != epilogue::OutputKind::BatchReduce) return false;
+    return std::all_of(out.access.strides.begin(), out.access.strides.end() - 2,
+                       [](const ir::Dim& stride) { return stride.is(0); });
+  }
+
+  TiledReductions tiled_reductions(const RegionSizes& sizes, std::vector<Tensor>& results) const {
+    TiledReductions tiled;
+    const int64_t rows = sizes.domain[sizes.domain.size() - 2], columns = sizes.domain.back();
+    for (size_t i = 0; i < results.size(); ++i) {
+      if (!is_tiled(i, sizes)) continue;
+      const epilogue::Output& output = epilogue_.outputs[i];
+      TiledReduction& each = tiled.emplace_back(TiledReduction{i, whole_of(i, sizes), {}, {}});
+      const ir::DType from = program_.stores[i].dtype;
+      const int64_t matrices = count_of(sizes.domain) / (rows * columns);
+      if (output.kind == epilogue::OutputKind::RowReduce)
+        each.rows = std::make_unique<RowReduction>(output.reduction, from, matrices * rows, columns,
+                                                   divide_up(columns, block_columns(columns)),
+                                                   mode_, results[i]);
+      else
+        each.batch = std::make_unique<BatchReduction>(output.reduction, from, matrices, columns,
+                                                      mode_, results[i]);
+    }
+    return tiled;
   }
 
   static Status measure_added(const epilogue::Output& output, const ir::SymbolValues& symbols,
@@ -191,6 +237,7 @@ class EpilogueRegion : public Executable {
     std::vector<Tensor> stored = results;
     for (size_t i = 0; i < results.size(); ++i) {
       if (is_store(i)) continue;
+      if (is_tiled(i, sizes)) continue;
       if (const size_t same = whole_of(i, sizes); same != i) {
         stored[i] = Tensor::view(stored[same].dtype(), sizes.domain, stored[same].data());
         continue;
@@ -200,8 +247,8 @@ class EpilogueRegion : public Executable {
     return stored;
   }
 
-  // The output that stores the whole values which this reduction reads, or which this result
-  // shares with an earlier one; or the output itself.
+  // The output that stores the values which this reduction reads, or which this result shares with
+  // an earlier one; or the output itself. Reductions share the whole of them, or their tiles.
   size_t whole_of(size_t output, const RegionSizes& sizes) const {
     if (is_store(output) && (leaves_[output] || !is_dense(output, sizes))) return output;
     for (size_t i = 0; i < program_.stores.size(); ++i) {
@@ -209,7 +256,10 @@ class EpilogueRegion : public Executable {
           program_.stores[i].dtype != program_.stores[output].dtype)
         continue;
       if (is_store(output) && i >= output) break;
-      if (is_store(i) ? is_dense(i, sizes) : i < output && !is_store(output)) return i;
+      if (is_store(i)
+              ? is_dense(i, sizes)
+              : i < output && !is_store(output) && is_tiled(i, sizes) == is_tiled(output, sizes))
+        return i;
     }
     return output;
   }
@@ -243,7 +293,7 @@ class EpilogueRegion : public Executable {
     std::vector<BoundAccess> bound;
     for (size_t i = 0; i < stored.size(); ++i) {
       const Strides& access = sizes.outputs[i];
-      if (whole_of(i, sizes) != i) {
+      if (is_tiled(i, sizes) || whole_of(i, sizes) != i) {
         bound.push_back({nullptr, access.strides, nullptr});
         continue;
       }
@@ -273,10 +323,10 @@ class EpilogueRegion : public Executable {
     }
   }
 
-  void finish_reductions(RunState& state, const std::vector<Tensor>& stored,
-                         std::vector<Tensor>& results) const {
+  void finish_reductions(RunState& state, const RegionSizes& sizes,
+                         const std::vector<Tensor>& stored, std::vector<Tensor>& results) const {
     for (size_t i = 0; i < results.size(); ++i) {
-      if (is_store(i) || epilogue_.outputs[i].rows) continue;
+      if (is_store(i) || epilogue_.outputs[i].rows || is_tiled(i, sizes)) continue;
       const epilogue::Output& output = epilogue_.outputs[i];
       std::vector<bool> reduced;
       for (const ir::Dim& stride : output.access.strides) reduced.push_back(stride.is(0));
@@ -300,7 +350,16 @@ class EpilogueRegion : public Executable {
     });
   }
 
-  Status run_gemms(const BoundEpilogue& bound, RunState& state, const RegionSizes& sizes) const {
+  // What the tiles of a run share.
+  struct Work {
+    const BoundEpilogue& bound;
+    const std::vector<PreparedProduct>& prepared;
+    const TiledReductions& tiled;
+    const std::vector<Tensor>& stored;
+  };
+
+  Status run_gemms(const BoundEpilogue& bound, RunState& state, const RegionSizes& sizes,
+                   const TiledReductions& tiled, const std::vector<Tensor>& stored) const {
     const std::vector<int64_t>& domain = sizes.domain;
     const std::optional<Groups> groups = products_.groups(state, sizes.products);
     ATTACCA_TRY(const std::vector<PreparedProduct> prepared,
@@ -310,20 +369,38 @@ class EpilogueRegion : public Executable {
     const int64_t wide = block_columns(columns);
     const int64_t across = divide_up(columns, wide);
     const int threads = worth(state.threads, multiplications(domain, prepared), kWorthMultiplying);
+    const Work work{bound, prepared, tiled, stored};
     if (groups) {
-      run_groups(bound, prepared, *groups, threads);
+      run_groups(work, *groups, threads);
       return {};
     }
-    const int64_t tall = tile_rows(rows, bound.batches() * across, threads);
+    const auto is_of_batch = [](const TiledReduction& each) { return each.batch != nullptr; };
+    const bool by_batch = std::any_of(tiled.begin(), tiled.end(), is_of_batch);
+    const int64_t batches = by_batch ? 1 : bound.batches();
+    const int64_t tall = tile_rows(rows, batches * across, threads);
     const int64_t down = divide_up(rows, tall);
-    ThreadPool::shared().run(threads, bound.batches() * across * down, [&](int64_t task) {
+    ThreadPool::shared().run(threads, batches * across * down, [&](int64_t task) {
       const int64_t row0 = task % down * tall, block = task / down % across;
-      run_tile(bound, prepared,
-               {task / down / across, row0, std::min(rows, row0 + tall), block * wide,
-                std::min(columns, (block + 1) * wide)},
-               block, Groups::kNone);
+      const Tile tile{task / down / across, row0, std::min(rows, row0 + tall), block * wide,
+                      std::min(columns, (block + 1) * wide)};
+      by_batch ? run_matrices(work, tile, block)
+               : run_tile(work, tile, block, Groups::kNone, nullptr);
     });
     return {};
+  }
+
+  // The same tile of all matrices, one after the other.
+  void run_matrices(const Work& work, Tile tile, int64_t block) const {
+    const int64_t rows = tile.row1 - tile.row0, columns = tile.column1 - tile.column0;
+    thread_local std::vector<BatchReduction::Totals> totals;
+    totals.resize(std::max(totals.size(), work.tiled.size()));
+    for (size_t i = 0; i < work.tiled.size(); ++i)
+      if (work.tiled[i].batch) work.tiled[i].batch->start(rows, columns, totals[i]);
+    for (tile.batch = 0; tile.batch < work.bound.batches(); ++tile.batch)
+      run_tile(work, tile, block, Groups::kNone, totals.data());
+    for (size_t i = 0; i < work.tiled.size(); ++i)
+      if (work.tiled[i].batch)
+        work.tiled[i].batch->finish(tile.row0, rows, tile.column0, columns, totals[i]);
   }
 
   // Rows of one tile, all of one group or of none.
@@ -347,8 +424,8 @@ class EpilogueRegion : public Executable {
     return strips;
   }
 
-  void run_groups(const BoundEpilogue& bound, const std::vector<PreparedProduct>& prepared,
-                  const Groups& groups, int threads) const {
+  void run_groups(const Work& work, const Groups& groups, int threads) const {
+    const BoundEpilogue& bound = work.bound;
     const int64_t columns = bound.domain().back(), wide = block_columns(columns);
     const int64_t across = divide_up(columns, wide);
     const std::vector<Strip> strips = strips_of(groups, bound.domain()[0], across, threads);
@@ -357,9 +434,9 @@ class EpilogueRegion : public Executable {
     ThreadPool::shared().run(threads, down * across, [&](int64_t task) {
       const Strip& strip = strips[static_cast<size_t>(task % down)];
       const int64_t block = task / down;
-      run_tile(bound, prepared,
+      run_tile(work,
                {0, strip.row0, strip.row1, block * wide, std::min(columns, (block + 1) * wide)},
-               block, strip.group);
+               block, strip.group, nullptr);
     });
   }
 
@@ -380,19 +457,56 @@ class EpilogueRegion : public Executable {
     return std::clamp(tall, kLeastRows, kTileRows);
   }
 
-  void run_tile(const BoundEpilogue& bound, const std::vector<PreparedProduct>& prepared,
-                const Tile& tile, int64_t block, int64_t group) const {
+  // `totals`: of the reductions of the batch.
+  void run_tile(const Work& work, const Tile& tile, int64_t block, int64_t group,
+                BatchReduction::Totals* totals) const {
     thread_local ChunkScratch scratch;
     thread_local std::vector<AlignedBuffer> buffers;
+    const std::vector<PreparedProduct>& prepared = work.prepared;
     if (buffers.size() < prepared.size()) buffers.resize(prepared.size());
     const int64_t rows = tile.row1 - tile.row0, columns = tile.column1 - tile.column0;
     std::vector<AccumulatorTile> accumulators;
     for (size_t i = 0; i < prepared.size(); ++i) {
       std::byte* out = buffers[i].reserve(static_cast<size_t>(rows * columns) * sizeof(double));
-      prepared[i].multiply(tile, block, group, bound.domain(), out);
+      prepared[i].multiply(tile, block, group, work.bound.domain(), out);
       accumulators.push_back({out, columns});
     }
-    bound.run(tile, accumulators, scratch);
+    if (work.tiled.empty()) return work.bound.run(tile, accumulators, scratch);
+    const std::vector<std::byte*> kept = keep_tiles(work, rows * columns);
+    work.bound.run(tile, accumulators, scratch, kept);
+    for (size_t i = 0; i < work.tiled.size(); ++i)
+      reduce_tile(work, work.tiled[i], tile, block, kept, totals ? &totals[i] : nullptr);
+  }
+
+  // Room for the tiles that no result holds.
+  std::vector<std::byte*> keep_tiles(const Work& work, int64_t elements) const {
+    thread_local std::vector<AlignedBuffer> tiles;
+    tiles.resize(std::max(tiles.size(), work.tiled.size()));
+    std::vector<std::byte*> kept(epilogue_.outputs.size(), nullptr);
+    for (size_t i = 0; i < work.tiled.size(); ++i)
+      if (work.tiled[i].from == work.tiled[i].output)
+        kept[work.tiled[i].output] =
+            tiles[i].reserve(static_cast<size_t>(elements) * sizeof(double));
+    return kept;
+  }
+
+  void reduce_tile(const Work& work, const TiledReduction& reduction, const Tile& tile,
+                   int64_t block, const std::vector<std::byte*>& kept,
+                   BatchReduction::Totals* totals) const {
+    const std::vector<int64_t>& domain = work.bound.domain();
+    const int64_t row0 = tile.batch * domain[domain.size() - 2] + tile.row0;
+    ReducedTile from{kept[reduction.from], tile.column1 - tile.column0, row0, tile.row1 - tile.row0,
+                     tile.column1 - tile.column0};
+    if (!from.values) {
+      const Tensor& whole = work.stored[reduction.from];
+      from.row_stride = domain.back();
+      from.values =
+          whole.data() + (row0 * domain.back() + tile.column0) * ir::size_of(whole.dtype());
+    }
+    if (reduction.rows)
+      reduction.rows->add(from, block);
+    else
+      reduction.batch->add(from, *totals);
   }
 
   const fuse::Region region_;

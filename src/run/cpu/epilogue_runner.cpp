@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "run/cpu/kernels/transpose.hpp"
 #include "support/check.hpp"
 
 namespace attacca::run {
@@ -49,6 +50,26 @@ void scatter(const std::byte* from, int64_t stride, int64_t count, std::byte* to
       FUNCTION<uint64_t>(__VA_ARGS__); \
   }
 
+// to[r + c * stride] = from[r * columns + c], in blocks that stay in cache.
+template <class T>
+void copy_transposed(const std::byte* from, int64_t rows, int64_t columns, int64_t stride,
+                     std::byte* to) {
+  constexpr int64_t kSide = 16;
+  const T* in = reinterpret_cast<const T*>(from);
+  T* out = reinterpret_cast<T*>(to);
+  for (int64_t c0 = 0; c0 < columns; c0 += kSide)
+    for (int64_t r0 = 0; r0 < rows; r0 += kSide) {
+      const int64_t high = std::min(kSide, rows - r0), wide = std::min(kSide, columns - c0);
+      if constexpr (sizeof(T) == sizeof(uint32_t)) {
+        transpose_block(in + r0 * columns + c0, columns, wide, high, out + c0 * stride + r0,
+                        stride);
+      } else {
+        for (int64_t c = c0; c < c0 + wide; ++c)
+          for (int64_t r = r0; r < r0 + high; ++r) out[r + c * stride] = in[r * columns + c];
+      }
+    }
+}
+
 }  // namespace
 
 void ChunkScratch::reset(size_t bytes) {
@@ -74,6 +95,8 @@ struct BoundEpilogue::Stream {
   std::byte* lanes = nullptr;                 // converted values: of a chunk, or of the whole tile
   bool whole_tile = false;                    // rows are alike: converted once a tile
   const int64_t* rows = nullptr;              // of the tensor, if not those of the tile
+  std::byte* columns = nullptr;  // where the tile goes at the end, whose columns are in memory
+  int64_t columns_stride = 0;    // from one to the next
 
   std::byte* at(int64_t row, int64_t column) const {
     if (rows) row = rows[row];
@@ -85,7 +108,7 @@ struct BoundEpilogue::Stream {
 class BoundEpilogue::Walk {
  public:
   Walk(const BoundEpilogue& bound, const Tile& tile, std::span<const AccumulatorTile> accumulators,
-       ChunkScratch& scratch)
+       ChunkScratch& scratch, std::span<std::byte* const> kept)
       : bound_(bound),
         program_(program_of(bound.program_, tile)),
         rows_(tile.row1 - tile.row0),
@@ -102,10 +125,20 @@ class BoundEpilogue::Walk {
       else
         add_operand(i, origin, scratch);
     }
-    for (size_t i = 0; i < bound.outputs_.size(); ++i) add_store(i, origin);
+    for (size_t i = 0; i < bound.outputs_.size(); ++i)
+      add_store(i, origin, kept.empty() ? nullptr : kept[i], scratch);
   }
 
   void run() {
+    run_chunks();
+    for (const Stream& s : results_)
+      if (s.columns)
+        BY_WIDTH(copy_transposed, ir::size_of(s.dtype), s.tile, rows_, columns_, s.columns_stride,
+                 s.columns);
+  }
+
+ private:
+  void run_chunks() {
     if (program_.chain && rows_ > 0 && columns_ > 0 && is_contiguous()) return run_chain();
     if (columns_ == 0) return;
     if (program_.integer_chain && rows_ > 0 && is_dense_integer_chain()) return run_integer_chain();
@@ -116,7 +149,6 @@ class BoundEpilogue::Walk {
             {row, std::min(together_, rows_ - row), column, std::min(kChunk, columns_ - column)});
   }
 
- private:
   // Elements that are computed at once: of one row, or all of some rows.
   struct Chunk {
     int64_t row, rows, column, columns;
@@ -141,6 +173,14 @@ class BoundEpilogue::Walk {
     return true;
   }
 
+  // Whether a tile of it is worth moving as a whole, since its columns lie in memory and not its
+  // rows.
+  bool lies_in_columns(const BoundAccess& access) const {
+    const size_t rank = access.strides.size();
+    return access.base && !access.rows && rows_ >= 8 && columns_ >= 8 &&
+           access.strides[rank - 2] == 1 && access.strides[rank - 1] > 1;
+  }
+
   // Whether the elements of a chunk follow each other in memory.
   bool is_dense(const Stream& s) const {
     return s.column_stride == 1 && (together_ == 1 || (s.row_stride == columns_ && !s.rows));
@@ -149,7 +189,11 @@ class BoundEpilogue::Walk {
   void reserve(ChunkScratch& scratch) {
     const size_t chunk = kChunk * sizeof(double);
     const auto width = static_cast<size_t>(std::max<int64_t>(columns_, kChunk)) * sizeof(double);
-    scratch.reset((program_.buffers + 2) * chunk + bound_.inputs_.size() * (width + kAlign));
+    const auto tile = static_cast<size_t>(rows_ * columns_) * sizeof(double) + kAlign;
+    size_t bytes = (program_.buffers + 2) * chunk + bound_.inputs_.size() * (width + kAlign);
+    for (const auto* accesses : {&bound_.inputs_, &bound_.outputs_})
+      for (const BoundAccess& access : *accesses) bytes += lies_in_columns(access) ? tile : 0;
+    scratch.reset(bytes);
     slots_.resize(program_.slots.size());
     packed_ = scratch.take(chunk);
     filled_ = scratch.take(chunk);
@@ -256,6 +300,13 @@ class BoundEpilogue::Walk {
     const ir::DType dtype = bound_.epilogue_.inputs[i].dtype;
     Stream s = stream(static_cast<int>(i), dtype, bound_.inputs_[i], origin);
     const bool splat = program_.slots[i].splat;
+    if (!splat && lies_in_columns(bound_.inputs_[i])) {
+      std::byte* tile = scratch.take(static_cast<size_t>(rows_ * columns_ * ir::size_of(dtype)));
+      copy_dense({s.tile, dtype, rows_, columns_, 1, s.column_stride}, dtype, tile);
+      s.tile = tile;
+      s.row_stride = columns_;
+      s.column_stride = 1;
+    }
     if (has_lanes(dtype) && (splat || is_dense(s))) {
       operands_.push_back(s);
       return;
@@ -275,10 +326,21 @@ class BoundEpilogue::Walk {
     operands_.push_back(s);
   }
 
-  void add_store(size_t i, const std::vector<int64_t>& origin) {
-    if (bound_.outputs_[i].base == nullptr) return;
+  void add_store(size_t i, const std::vector<int64_t>& origin, std::byte* kept,
+                 ChunkScratch& scratch) {
+    if (bound_.outputs_[i].base == nullptr && !kept) return;
     const auto [slot, dtype] = program_.stores[i];
     Stream s = stream(slot, dtype, bound_.outputs_[i], origin);
+    if (!kept && lies_in_columns(bound_.outputs_[i])) {
+      s.columns = s.tile;
+      s.columns_stride = s.column_stride;
+      kept = scratch.take(static_cast<size_t>(rows_ * columns_ * ir::size_of(dtype)));
+    }
+    if (kept) {
+      s.tile = kept;
+      s.row_stride = columns_;
+      s.column_stride = 1;
+    }
     const bool direct = program_.direct[slot] == static_cast<int>(i) && is_dense(s);
     if (!direct) s.convert = store_kernel(dtype);
     results_.push_back(s);
@@ -446,8 +508,8 @@ std::vector<int64_t> BoundEpilogue::coordinates(const Tile& tile) const {
 }
 
 void BoundEpilogue::run(const Tile& tile, std::span<const AccumulatorTile> accumulators,
-                        ChunkScratch& scratch) const {
-  Walk(*this, tile, accumulators, scratch).run();
+                        ChunkScratch& scratch, std::span<std::byte* const> kept) const {
+  Walk(*this, tile, accumulators, scratch, kept).run();
 }
 
 }  // namespace attacca::run

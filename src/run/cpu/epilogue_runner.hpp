@@ -60,9 +60,10 @@ class BoundEpilogue {
   // The domain that tiles are of, at least [M, N].
   const std::vector<int64_t>& domain() const { return domain_; }
   int64_t batches() const;
-  // Accumulators in the order of the epilogue's accumulator inputs.
-  void run(const Tile& tile, std::span<const AccumulatorTile> accumulators,
-           ChunkScratch& scratch) const;
+  // Accumulators in the order of the epilogue's accumulator inputs. `kept`: for each store the
+  // address of its tile alone, row-major, or null: it goes where its access says. Empty: all do.
+  void run(const Tile& tile, std::span<const AccumulatorTile> accumulators, ChunkScratch& scratch,
+           std::span<std::byte* const> kept = {}) const;
 
  private:
   struct Stream;  // one operand or result of a tile

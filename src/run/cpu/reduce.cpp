@@ -1,6 +1,7 @@
 #include "run/cpu/reduce.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "run/cpu/kernels/reduce.hpp"
 #include "run/cpu/thread_pool.hpp"
@@ -44,6 +45,11 @@ void for_each(const Axes& axes, int64_t base, const F& f, size_t axis = 0) {
     for_each(axes, base + i * axes[axis].stride, f, axis + 1);
 }
 
+// Whether a sum is in the order of its terms, as the graph's.
+bool is_ordered(Op op, Lane lane, ir::Mode mode) {
+  return mode == ir::Mode::Eager && is_float(lane) && (op == Op::Sum || op == Op::Mean);
+}
+
 class Reduction {
  public:
   Reduction(Op op, const ir::Tensor& from, const std::vector<bool>& reduced, ir::Tensor& to,
@@ -52,7 +58,7 @@ class Reduction {
         to_(to),
         lane_(lane_of(from.dtype())),
         reducer_(reducer(op == Op::Mean ? Op::Sum : op, lane_)),
-        ordered_(mode == ir::Mode::Eager && is_float(lane_) && (op == Op::Sum || op == Op::Mean)),
+        ordered_(is_ordered(op, lane_, mode)),
         load_(has_lanes(from.dtype()) ? nullptr : load_kernel(from.dtype())) {
     ATTACCA_CHECK(lane_of(to.dtype()) == lane_, "a reduction keeps the lane type");
     find_axes(reduced);
@@ -183,6 +189,82 @@ class Reduction {
 void reduce(Op op, const ir::Tensor& from, const std::vector<bool>& reduced, ir::Tensor& to,
             ir::Mode mode, int threads) {
   Reduction(op, from, reduced, to, mode).run(threads);
+}
+
+TileReduction::TileReduction(Op op, ir::DType from, double count, ir::Mode mode, ir::Tensor& to)
+    : reducer_(reducer(op == Op::Mean ? Op::Sum : op, lane_of(from))),
+      ordered_(is_ordered(op, lane_of(from), mode)),
+      width_(ir::size_of(from)),
+      divisor_(op == Op::Mean ? count : 1),
+      to_(to) {
+  ATTACCA_CHECK(has_lanes(from), "a tile of other elements than lanes");
+}
+
+std::byte* TileReduction::total(std::byte* totals, int64_t index) const {
+  return totals + static_cast<size_t>(index) * reducer_.total_bytes;
+}
+
+void TileReduction::store(const std::byte* totals, int64_t count, int64_t first) const {
+  alignas(64) std::byte lanes[kSome * sizeof(double)];
+  for (int64_t done = 0; done < count; done += kSome) {
+    const int64_t some = std::min(kSome, count - done);
+    reducer_.finish(totals + static_cast<size_t>(done) * reducer_.total_bytes, some, divisor_,
+                    lanes);
+    std::byte* to = to_.data() + (first + done) * ir::size_of(to_.dtype());
+    store_kernel(to_.dtype())({.out = to, .in = {lanes}, .count = static_cast<size_t>(some)});
+  }
+}
+
+RowReduction::RowReduction(Op op, ir::DType from, int64_t rows, int64_t columns, int64_t blocks,
+                           ir::Mode mode, ir::Tensor& to)
+    : TileReduction(op, from, static_cast<double>(columns), mode, to),
+      rows_(rows),
+      blocks_(blocks),
+      room_(static_cast<size_t>(rows * blocks)) {
+  ATTACCA_CHECK(blocks == 1 || !ordered_, "an ordered sum of parts of a row");
+  reducer_.start(room_.data(), room_.size());
+}
+
+void RowReduction::add(const ReducedTile& tile, int64_t block) {
+  auto* totals = reinterpret_cast<std::byte*>(room_.data());
+  const auto reduce = ordered_ ? reducer_.ordered_row : reducer_.row;
+  for (int64_t row = 0; row < tile.rows; ++row)
+    reduce(tile.values + row * tile.row_stride * width_, static_cast<size_t>(tile.columns),
+           total(totals, (tile.row0 + row) * blocks_ + block));
+}
+
+void RowReduction::finish() {
+  auto* totals = reinterpret_cast<std::byte*>(room_.data());
+  for (int64_t row = 0; row < rows_; ++row) {
+    std::byte* whole = total(totals, row * blocks_);
+    for (int64_t block = 1; block < blocks_; ++block)
+      reducer_.join(total(totals, row * blocks_ + block), whole);
+    if (row > 0 && blocks_ > 1) std::memcpy(total(totals, row), whole, reducer_.total_bytes);
+  }
+  store(totals, rows_, 0);
+}
+
+BatchReduction::BatchReduction(Op op, ir::DType from, int64_t matrices, int64_t columns,
+                               ir::Mode mode, ir::Tensor& to)
+    : TileReduction(op, from, static_cast<double>(matrices), mode, to), columns_(columns) {}
+
+void BatchReduction::start(int64_t rows, int64_t columns, Totals& totals) const {
+  totals.resize(std::max(totals.size(), static_cast<size_t>(rows * columns)));
+  reducer_.start(totals.data(), static_cast<size_t>(rows * columns));
+}
+
+void BatchReduction::add(const ReducedTile& tile, Totals& totals) const {
+  auto* at = reinterpret_cast<std::byte*>(totals.data());
+  for (int64_t row = 0; row < tile.rows; ++row)
+    reducer_.columns(tile.values + row * tile.row_stride * width_,
+                     static_cast<size_t>(tile.columns), total(at, row * tile.columns));
+}
+
+void BatchReduction::finish(int64_t row0, int64_t rows, int64_t column0, int64_t columns,
+                            const Totals& totals) const {
+  auto* at = reinterpret_cast<std::byte*>(const_cast<double*>(totals.data()));
+  for (int64_t row = 0; row < rows; ++row)
+    store(total(at, row * columns), columns, (row0 + row) * columns_ + column0);
 }
 
 }  // namespace attacca::run

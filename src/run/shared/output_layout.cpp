@@ -20,6 +20,26 @@ bool holds(const std::vector<Value>& values, Value value) {
   return std::find(values.begin(), values.end(), value) != values.end();
 }
 
+// Strides over a result's axes as strides over the domain of its region, whose points reach the
+// result by `dense` strides when it is row-major. nullopt: there are none.
+std::optional<std::vector<ir::Dim>> over_domain(const ir::Shape& shape,
+                                                const std::vector<ir::Dim>& strides,
+                                                const ir::Shape& domain,
+                                                const std::vector<ir::Dim>& dense) {
+  const std::vector<ir::Dim> own = fuse::dense_strides(shape);
+  if (fuse::regroup(shape, own, domain) == dense) return fuse::regroup(shape, strides, domain);
+  // Behind a transpose: each axis of the domain is one of the result.
+  std::vector<ir::Dim> result(domain.size());
+  for (size_t axis = 0; axis < domain.size(); ++axis) {
+    if (domain[axis].is(1)) continue;
+    size_t same = 0;
+    while (same < shape.size() && (shape[same] != domain[axis] || own[same] != dense[axis])) ++same;
+    if (same == shape.size()) return std::nullopt;
+    result[axis] = strides[same];
+  }
+  return result;
+}
+
 Status lay_out(fuse::Partition& partition, size_t index, std::vector<ir::Dim> strides) {
   const ir::Output& output = partition.graph.outputs()[index];
   const ir::Shape& shape = partition.graph.type(output.value).shape;
@@ -38,7 +58,7 @@ Status lay_out(fuse::Partition& partition, size_t index, std::vector<ir::Dim> st
     return refuse(output, "what computes it writes rows one after the other");
   for (epilogue::Output& stored : writer->epilogue.outputs) {
     if (stored.result != output.value) continue;
-    auto access = fuse::regroup(shape, strides, writer->epilogue.domain);
+    auto access = over_domain(shape, strides, writer->epilogue.domain, stored.access.strides);
     if (stored.kind != epilogue::OutputKind::Store || !access)
       return refuse(output, "what computes it writes rows one after the other");
     stored.access.strides = *std::move(access);

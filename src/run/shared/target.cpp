@@ -19,7 +19,7 @@ Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
 }
 
 fuse::FuseOptions Target::fuse_options() const {
-  if (!device) return {.fuse = fuse, .rows = true, .mxfp4 = true};
+  if (!device) return {.fuse = fuse, .rows = true, .mxfp4 = true, .transposes = true};
   return {.fuse = fuse,
           .reductions = fuse::Reductions::Amax,
           .packed = true,

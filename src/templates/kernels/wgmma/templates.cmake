@@ -232,7 +232,7 @@ wgmma_gemm(64 64 1x1x2     10     1      FULL 16 ELEMENT E4M3 SCALED SWAP)
 wgmma_gemm(16 64 1x1x2     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP FEW)
 wgmma_gemm(16 64 1x1x4     8      2      FULL 16 ELEMENT E4M3 SCALED SWAP)
 
-# Large products of 8-bit floats that are not fast. Scales take a little of the stages' memory.
+# Large products of 8-bit floats. Scales take a little of the stages' memory.
 foreach(kind "" SCALED)
   set(stages 6)
   set(tall_stages 4)
@@ -248,21 +248,14 @@ foreach(kind "" SCALED)
   wgmma_gemm(128 128 2x1   5      1      FULL 16 ELEMENT E4M3 DIRECT OVERLAP ${kind})
   wgmma_gemm(128 128 2x1   6      1      RESULT 8 FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
   wgmma_gemm(128 128 1x1x2 4      1      FULL 0 ELEMENT E4M3 DIRECT OVERLAP ${kind})
-  # Wider tiles, which read less shared memory for each product.
-  wgmma_gemm(128 128 2x1   ${stages} 1    FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
-  wgmma_gemm(128 160 2x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
-  wgmma_gemm(128 176 2x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind} FEW)
-  wgmma_gemm(128 176 1x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  # Larger tiles, which read less shared memory for each product.
   wgmma_gemm(128 192 2x1   4      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
-  wgmma_gemm(128 208 2x1   5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
-  wgmma_gemm(256 128 2x1   ${tall_stages} 1 FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
-  wgmma_gemm(256 128 1x2   ${tall_stages} 1 FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind})
+  wgmma_gemm(256 128 1x2   ${tall_stages} 1 FULL 0 ELEMENT E4M3 DIRECT TURNS ${kind} FEW)
 endforeach()
+wgmma_gemm(128 208 2x1     5      1      FULL 0 ELEMENT E4M3 DIRECT TURNS)
+wgmma_gemm(128 176 2x1     5      1      FULL 0 ELEMENT E4M3 DIRECT)
 wgmma_gemm(128 160 2x1     5      1      FULL 0 ELEMENT E4M3 FAST DIRECT PINGPONG)
 wgmma_gemm(128 176 2x1     5      1      FULL 0 ELEMENT E4M3 FAST DIRECT PINGPONG)
-wgmma_gemm(128 192 2x1     4      1      FULL 0 ELEMENT E4M3 FAST DIRECT)
-wgmma_gemm(256 176 2x1     4      1      FULL 0 ELEMENT E4M3 FAST DIRECT)
-wgmma_gemm(256 176 1x2     4      1      FULL 0 ELEMENT E4M3 FAST DIRECT)
 
 # One product, with and without a full operand, whose buffers take the place of stages.
 wgmma_gemm(128 128 2x1     5      1      DIRECT PINGPONG FULL 16 FEW)
