@@ -1,31 +1,37 @@
 """Products with batch_invariant=True beside the usual choice, on one GPU.
 
-    python bench/gpu/batch_invariant.py [--rows 1,16,64,256,1024,4096] [--usual model]
+    bench/gpu/batch_invariant.py --out FILE.csv [--rows 1,16,64,256,1024,4096] [--tuning model]
 
-For each shape and number of rows the time of a product with bias and SiLU by the template that the
-model chooses among those that sum in the same order, that of the usual choice (--usual: how it is
-tuned), and the cost, the quotient of both less 1. The goal is at most 10 %. Needs a GPU, kernel
-templates and PyTorch.
+For each shape and number of rows the time of a product with bias and SiLU in both ways.
+batch_invariant_page.py makes the page. Needs a GPU, kernel templates and PyTorch; Attacca's package
+must be importable.
 """
 import argparse
 import math
+import time
 
 import torch
 
 import attacca
+import csv_run
+import machine
 import stopwatch
 
+COLUMNS = ["n", "k", "m", "invariant_us", "usual_us", "invariant", "usual"]
 # N, K: layers of Llama-3 8B and 70B, Qwen-2.5 7B.
-SHAPES = [(6144, 4096), (4096, 4096), (14336, 4096), (4096, 14336), (8192, 8192), (28672, 8192),
-          (3584, 3584), (18944, 3584)]
+SHAPES = [(6144, 4096), (4096, 14336), (8192, 8192), (3584, 3584), (4096, 4096), (14336, 4096),
+          (28672, 8192), (18944, 3584)]
 GRAPH = ("graph g(x: bf16[M, {k}], w: bf16[{n}, {k}], b: f32[{n}]) {{\n"
          "  return cast(silu(matmul(x, transpose(w)) + b), bf16)\n}}")
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--out", required=True, help="a CSV")
     parser.add_argument("--rows", default="1,16,64,256,1024,4096")
-    parser.add_argument("--usual", default="measure", choices=["known", "measure", "model"])
+    parser.add_argument("--tuning", default="measure", choices=["measure", "model"])
+    parser.add_argument("--tuning-seconds", type=float, default=0, help="for each product; 0: 60")
+    parser.add_argument("--minutes", type=float, default=9)
     return parser.parse_args()
 
 
@@ -46,27 +52,25 @@ def measured(n, k, rows, plans):
 
 def main():
     given = arguments()
-    rows = [int(each) for each in given.rows.split(",")]
-    print("| N | K | M | batch-invariant, us | usual, us | cost | batch-invariant "
-          "| usual |")
-    print("|---:|---:|---:|---:|---:|---:|---|---|")
-    costs = []
+    end = time.monotonic() + 60 * given.minutes
+    tuning = {"tuning": given.tuning}
+    if given.tuning == "measure":
+        tuning["tuning_seconds"] = given.tuning_seconds
+    rows = []
     for n, k in SHAPES:
         text = GRAPH.format(n=n, k=k)
-        plans = {"invariant": attacca.compile(text, device="cuda", batch_invariant=True),
-                 "usual": attacca.compile(text, device="cuda", tuning=given.usual)}
-        for m in rows:
+        plans = {"invariant": attacca.compile(text, device="cuda", batch_invariant=True, **tuning),
+                 "usual": attacca.compile(text, device="cuda", **tuning)}
+        for m in map(int, given.rows.split(",")):
+            if time.monotonic() > end:
+                break
             chosen = {name: plan.prepare(M=m).decisions[0].candidate
                       for name, plan in plans.items()}
             times = measured(n, k, m, plans)
-            costs.append(times["invariant"] / times["usual"])
-            print(f"| {n} | {k} | {m} | {times['invariant']:.1f} | {times['usual']:.1f} "
-                  f"| {costs[-1] - 1:+.1%} | `{chosen['invariant']}` | `{chosen['usual']}` |",
-                  flush=True)
-    print()
-    mean = math.exp(sum(map(math.log, costs)) / len(costs))
-    print(f"geometric mean of {len(costs)}: {mean - 1:+.1%}; "
-          f"{sum(cost <= 1.1 for cost in costs)} of {len(costs)} at most 10 %")
+            rows.append({"n": n, "k": k, "m": m, **chosen,
+                         **{f"{name}_us": f"{us:.2f}" for name, us in times.items()}})
+            print(rows[-1], flush=True)
+            csv_run.write(given.out, COLUMNS, {**machine.facts(), "tuning": given.tuning}, rows)
 
 
 if __name__ == "__main__":

@@ -91,6 +91,13 @@ PAGES = [
          command="bench/gpu/ranking.py collect (on a GPU), train, evaluate",
          data=("bench/data/candidates.csv", "bench/data/candidates2.csv",
                "bench/data/candidates3.csv")),
+    Page("batch-invariant", "what `batch_invariant=True` costs",
+         ("batch_invariant.py --out {data}.csv --minutes {minutes}",
+          "batch_invariant_page.py {data}.csv --out {data}"), 5),
+    Page("tensor-parallel", "products that are one with a collective, beside NCCL and PyTorch's "
+         "overlapped ops, on two GPUs",
+         command="torchrun --standalone --nproc-per-node 2 bench/gpu/tensor_parallel.py",
+         data=("tensor-parallel.csv",)),
     Page("tuning-growth", "how long tuning takes for up to a million problems on up to 1,000 GPUs",
          command="bench/tuning_growth.py database, scheduler, page", data=("tuning-growth.csv",)),
     Page("cpu", "fused beside op by op and oneDNN's post-ops, on a CPU", command="make bench-cpu"),
@@ -118,10 +125,6 @@ OUTDATED = {
     "gpu-epilogues": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-gates": ("2026-11-22", f"{PARTS} {NAMES}"),
     "gpu-mixed": ("2026-11-22", f"{PARTS} {NAMES}"),
-    "gpu-scaled-blocks": (
-        "2026-11-22",
-        "The unfused path stores the product in f32 now, before it is scaled: the recorded "
-        f"times of `unfused` no longer compare. {WGMMA} {NAMES}"),
     "gpu-references": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-blocks": ("2026-11-22", WGMMA),
     "gpu-splice": ("2026-11-22", f"{WGMMA} {NAMES}"),

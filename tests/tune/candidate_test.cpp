@@ -459,7 +459,7 @@ TEST(Candidates, RowsThatAnIndexNames) {
   EXPECT_TRUE(mentions(reasons(candidates(plain))[kPlain], "rows by an index alone"));
   EXPECT_FALSE(launch::gathers_before(plain, {}, built()));
   // What something else reads, too, is gathered for it, and not again.
-  const Made shared =
+  const auto shared =
       make("x: bf16[4096, 2048], i: s32[64], w: bf16[128, 1536, 2048], o: s32[128]",
            "a = gather(x, i)\n  return relu(grouped_matmul(a, transpose(w), o)), a");
   ASSERT_TRUE(shared.problem);

@@ -286,6 +286,14 @@ namespace {
 // The part of the device's rates that grouped products alone reach (launch/grouped.hpp).
 constexpr double kGroupedShare = 0.7;
 
+// Operations a second of the kernels for these factors. Those for bytes take B by columns alone.
+double grouped_rate(const View& a, const View& b, const gpu::DeviceRates& rates) {
+  if (ir::size_of(a.dtype) == 2 && ir::is_float(a.dtype)) return kGroupedShare * rates.half;
+  const bool bytes = ir::size_of(a.dtype) == 1 && a.dtype == b.dtype && b.row_stride == 1;
+  const double rate = !bytes ? 0 : ir::is_float(a.dtype) ? rates.float8 : rates.s8;
+  return rate > 0 ? kGroupedShare * rate : kPlainRate;
+}
+
 // Grouped products, by the fastest of our own kernels that may be there, and then the tail.
 double grouped_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
                        const gpu::DeviceInfo& device) {
@@ -300,8 +308,7 @@ double grouped_seconds(const problem::Problem& problem, const launch::VendorEpil
     const double moved = m * k * double(ir::size_of(a.dtype)) +
                          matrices * n * k * double(ir::size_of(b.dtype)) +
                          m * n * double(ir::size_of(product.stored));
-    const bool half = ir::is_float(a.dtype) && ir::size_of(a.dtype) == 2;
-    const double rate = half ? kGroupedShare * device.rates.half : kPlainRate;
+    const double rate = grouped_rate(a, b, device.rates);
     seconds +=
         launch + std::max(2 * m * n * k / rate, moved / (kGroupedShare * device.rates.memory));
   }

@@ -34,10 +34,6 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(element STREQUAL E4M3 AND NOT GROUPED_FAST)
     set(promote 1)
   endif()
-  set(named_only "")
-  if(GROUPED_ELEMENT) # not measured yet
-    set(named_only ONLY_NAMED_ON=90)
-  endif()
   set(name grouped_${named_element}${layout}_${TILE_M}x${TILE_N}_${CLUSTER})
   foreach(option SWAP PINGPONG FAST GATE DIRECT)
     string(TOLOWER ${option} lower)
@@ -71,7 +67,7 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_full_slots("${GROUPED_FULL}")
   attacca_template(${name}_f${fulls}_d${GROUPED_RESULT}
                    SOURCE grouped/gemm.cu BUILDER grouped/builder.cpp ARCH 90a ${few}
-                   DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS} ${named_only}
+                   DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS}
                            PROMOTE=${promote} SCALED=0 ${overlapped} ${gathered} SHARED_TAIL=0
                            TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=${cluster_n}
                            CLUSTER_K=1 STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=${swap}
