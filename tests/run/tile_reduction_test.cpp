@@ -31,6 +31,10 @@ const Case kCases[] = {
      "x: DT[M, 24], w: DT[24, 40]) { h = x @ w * 0.1; return h, y = mean(h, axes=[1]), z = "
      "reduce_max(h, axes=[1])",
      1, 1},
+    {"TwoReductionsAroundTheRows",
+     "x: DT[M, 24], w: DT[24, 40]) { h = x @ w * 0.1; return y = reduce_max(h, axes=[1]), h, z = "
+     "sum(h, axes=[1])",
+     1, 1},
     {"MeansOfWideRows",
      "x: DT[M, 24], w: DT[24, 1500]) { h = relu(x @ w) * 0.3; return y = mean(h, axes=[1]), z = "
      "sum(h * h, axes=[1], keepdims=true)",

@@ -256,10 +256,11 @@ class EpilogueRegion : public Executable {
           program_.stores[i].dtype != program_.stores[output].dtype)
         continue;
       if (is_store(output) && i >= output) break;
-      if (is_store(i)
-              ? is_dense(i, sizes)
-              : i < output && !is_store(output) && is_tiled(i, sizes) == is_tiled(output, sizes))
-        return i;
+      if (is_store(i) && is_dense(i, sizes)) return i;
+      // An earlier reduction may itself read a later result.
+      if (!is_store(i) && i < output && !is_store(output) &&
+          is_tiled(i, sizes) == is_tiled(output, sizes))
+        return whole_of(i, sizes);
     }
     return output;
   }
