@@ -175,16 +175,20 @@ Result<Layer> read_layer(Node& node) {
   return layer;
 }
 
-// One direction's part of an input, if it is given.
-std::optional<Expr> part_of(const Layer& layer, size_t input, int64_t direction) {
+// One direction's part of an input.
+Expr part_of(const Layer& layer, size_t input, int64_t direction) {
   Node& node = layer.node;
-  if (!node.has(input)) return std::nullopt;
   const Expr whole = node.x(input);
   if (!whole.value) return whole;
   Shape rest = node.shape(*whole.value);
   if (!rest.empty()) rest.erase(rest.begin());
   const Expr one = slice_axis(whole, 0, direction, direction + 1);
   return folded(reshape(one, rest));
+}
+
+std::optional<Expr> given_part_of(const Layer& layer, size_t input, int64_t direction) {
+  if (!layer.node.has(input)) return std::nullopt;
+  return part_of(layer, input, direction);
 }
 
 // [N, H]: an initial state, or zeros.
@@ -198,21 +202,21 @@ Expr initial(const Layer& layer, size_t input, int64_t direction) {
 
 Direction read_direction(const Layer& layer, int64_t index) {
   Direction one{layer.direction == "reverse" || index == 1,
-                *part_of(layer, 1, index),
-                *part_of(layer, 2, index),
+                part_of(layer, 1, index),
+                part_of(layer, 2, index),
                 {},
                 {},
                 {},
                 &layer.activations[static_cast<size_t>(index) * layer.form.activations.size()],
                 {initial(layer, 5, index), layer.x}};
   const int64_t width = layer.form.gates * layer.hidden;
-  if (const auto both = part_of(layer, 3, index)) {
+  if (const auto both = given_part_of(layer, 3, index)) {
     one.bias = folded(slice_axis(*both, 0, 0, width));
     one.state_bias = folded(slice_axis(*both, 0, width, 2 * width));
   }
   if (layer.form.cell == Cell::Lstm) {
     one.start.c = initial(layer, 6, index);
-    one.peepholes = part_of(layer, 7, index);
+    one.peepholes = given_part_of(layer, 7, index);
   }
   return one;
 }
