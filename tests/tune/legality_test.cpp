@@ -89,8 +89,11 @@ TEST(Legality, WhatIsRankedIsLaunchedAndWhatIsNotHasAReason) {
     for (const launch::Candidate& ranked : all.ranked)
       for (const launch::Candidate& candidate :
            variants(ranked, *catalog->find(ranked.kernel), problem, device)) {
-        const auto runnable =
-            launch::make_fused(toolbox(), problem, candidate, kernels.at(candidate.kernel));
+        const problem::Problem launched_problem =
+            launch::gathers_before(problem, candidate, *catalog) ? with_gathered_rows(problem)
+                                                                 : problem;
+        const auto runnable = launch::make_fused(toolbox(), launched_problem, candidate,
+                                                 kernels.at(candidate.kernel));
         std::vector<char> memory(runnable->workspace_bytes() + 256);
         void* workspace = memory.data();
         size_t space = memory.size();

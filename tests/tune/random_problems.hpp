@@ -130,11 +130,15 @@ class Source {
     const bool transposed = bytes || number(2), halves = number(2);
     const int groups = pick<int>({1, 3, 40}), columns = halves ? 2 * n_ : n_;
     const auto [rows, row] = transposed ? std::pair(columns, k_) : std::pair(k_, columns);
+    const bool gathered = !bytes && number(2);
     const std::string product =
-        fmt::format("grouped_matmul(a, {}(w), o)", transposed ? "transpose" : "");
+        fmt::format("grouped_matmul({}, {}(w), o)", gathered ? "gather(a, i)" : "a",
+                    transposed ? "transpose" : "");
+    const std::string index =
+        gathered ? fmt::format(", i: {}[{}]", pick<const char*>({"s32", "s64"}), m_) : "";
     const std::string h =
         bytes ? fmt::format("h = cast({}, f32)\n", product) : fmt::format("h = {}\n", product);
-    return tail(matrix("a", dtype, m_, k_) +
+    return tail(matrix("a", dtype, gathered ? 50 : m_, k_) + index +
                     fmt::format(", w: {0}[{1}, {2}, {3}], o: s32[{1}]", dtype, groups, rows, row),
                 h + (halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)
                             : "y = cast(h, f32)"));
