@@ -48,7 +48,7 @@ std::string node_text(const Node& node) {
 }
 
 std::string output_text(const Output& output) {
-  static constexpr std::string_view kKinds[] = {"store", "row", "column", "all", "rows"};
+  static constexpr std::string_view kKinds[] = {"store", "row", "column", "all", "rows", "batch"};
   std::string text(kKinds[static_cast<size_t>(output.kind)]);
   if (output.kind != OutputKind::Store) text += fmt::format(" {}", name(output.reduction));
   return fmt::format("{} {} {}", text, name(output.dtype), access_text(output.access));
