@@ -8,6 +8,7 @@
 #include "fmt/format.h"
 
 #include "epilogue/epilogue.hpp"
+#include "support/check.hpp"
 #include "support/hash.hpp"
 
 namespace attacca::epilogue {
@@ -47,9 +48,26 @@ std::string node_text(const Node& node) {
   return text;
 }
 
+std::string_view kind_text(OutputKind kind) {
+  switch (kind) {
+    case OutputKind::Store:
+      return "store";
+    case OutputKind::RowReduce:
+      return "row";
+    case OutputKind::ColumnReduce:
+      return "column";
+    case OutputKind::FullReduce:
+      return "all";
+    case OutputKind::ScatterAdd:
+      return "rows";
+    case OutputKind::BatchReduce:
+      return "batch";
+  }
+  ATTACCA_CHECK(false, "no kind of output");
+}
+
 std::string output_text(const Output& output) {
-  static constexpr std::string_view kKinds[] = {"store", "row", "column", "all", "rows", "batch"};
-  std::string text(kKinds[static_cast<size_t>(output.kind)]);
+  std::string text(kind_text(output.kind));
   if (output.kind != OutputKind::Store) text += fmt::format(" {}", name(output.reduction));
   return fmt::format("{} {} {}", text, name(output.dtype), access_text(output.access));
 }
