@@ -45,24 +45,23 @@ class InvariantOrder {
     for (size_t i = 0; i < kRows.size(); ++i) problems_[i] = with_rows_alike(problem, kRows[i]);
   }
 
-  // False: such a tail does not fit.
-  bool add(const Template& kernel, const gpu::DeviceInfo& device) {
+  // The template's own order; empty: such a tail does not fit.
+  std::string add(const Template& kernel, const gpu::DeviceInfo& device) {
     const launch::Legality legal = launch::legality(problems_[0], kernel, device);
     const auto* binding = std::get_if<std::shared_ptr<const epilogue::Binding>>(&legal);
-    if (binding == nullptr) return false;
-    Seconds& best = orders_.try_emplace(templates::sum_order(kernel), kNever).first->second;
+    if (binding == nullptr) return {};
+    auto& [order, best] = *orders_.try_emplace(templates::sum_order(kernel), kNever).first;
     for (size_t i = 0; i < kRows.size(); ++i)
       best[i] = std::min(best[i], expected_seconds(problems_[i], kernel, **binding, device));
-    return true;
+    return order;
   }
 
-  // REQUIRES: a template was added. Of equally good ones, the first by name.
-  const std::string& chosen() const {
-    return std::min_element(orders_.begin(), orders_.end(),
-                            [](const auto& a, const auto& b) {
-                              return logarithms(a.second) < logarithms(b.second);
-                            })
-        ->first;
+  // Of equally good ones, the first by name; empty if no template fits.
+  std::string chosen() const {
+    const auto best = std::min_element(
+        orders_.begin(), orders_.end(),
+        [](const auto& a, const auto& b) { return logarithms(a.second) < logarithms(b.second); });
+    return best == orders_.end() ? std::string() : best->first;
   }
 
  private:
@@ -87,35 +86,28 @@ class InvariantOrder {
 void keep_one_order(const problem::Problem& problem, const templates::Catalog& catalog,
                     const gpu::DeviceInfo& device, launch::Candidates& candidates) {
   InvariantOrder order(problem);
-  launch::Candidates fitting;
-  fitting.excluded = std::move(candidates.excluded);
-  for (size_t i = 0; i < candidates.ranked.size(); ++i) {
+  std::vector<std::string> own;
+  for (const launch::Candidate& each : candidates.ranked)
+    own.push_back(order.add(*catalog.find(each.kernel), device));
+  const std::string chosen = order.chosen();
+  launch::Candidates kept;
+  kept.excluded = std::move(candidates.excluded);
+  for (size_t i = 0; i < own.size(); ++i) {
     launch::Candidate& each = candidates.ranked[i];
-    if (!order.add(*catalog.find(each.kernel), device)) {
-      fitting.excluded.push_back({each.kernel, "batch_invariant: it does not take one row's tail"});
-      continue;
-    }
-    fitting.ranked.push_back(std::move(each));
-    fitting.expected.push_back(candidates.expected[i]);
-  }
-  candidates = {};
-  candidates.excluded = std::move(fitting.excluded);
-  if (fitting.ranked.empty()) return;
-  const std::string& chosen = order.chosen();
-  for (size_t i = 0; i < fitting.ranked.size(); ++i) {
-    launch::Candidate& each = fitting.ranked[i];
-    const std::string own = templates::sum_order(*catalog.find(each.kernel));
-    if (own != chosen) {
-      candidates.excluded.push_back(
+    if (own[i].empty()) {
+      kept.excluded.push_back({each.kernel, "batch_invariant: it does not take one row's tail"});
+    } else if (own[i] != chosen) {
+      kept.excluded.push_back(
           {each.kernel,
            fmt::format("batch_invariant: its sums are in another order (chosen for every number of "
                        "rows: {})",
                        chosen)});
-      continue;
+    } else {
+      kept.ranked.push_back(std::move(each));
+      kept.expected.push_back(candidates.expected[i]);
     }
-    candidates.ranked.push_back(std::move(each));
-    candidates.expected.push_back(fitting.expected[i]);
   }
+  candidates = std::move(kept);
 }
 
 }  // namespace
