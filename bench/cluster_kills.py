@@ -8,10 +8,8 @@ kernel is timed: the times are made up.
 """
 import argparse
 import json
-import os
 import pathlib
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -34,17 +32,13 @@ def disturb(process, cluster, kills, seed):
     """Kills tasks, and each fiftieth time a node, which another one replaces; returns how many."""
     chance, nodes, done, nodes_done = random.Random(seed), list(cluster.nodes), 0, 0
     while process.poll() is None:
-        if done < kills and (running := cluster.tasks()):
-            if done % 50 == 49:
-                cluster.kill(nodes.pop(chance.randrange(len(nodes))))
-                nodes.append(cluster.add())
-                nodes_done += 1
-            else:
-                try:
-                    os.kill(chance.choice(running), signal.SIGKILL)
-                except ProcessLookupError:
-                    continue
+        if done < kills and done % 50 == 49 and cluster.tasks():
+            cluster.kill(nodes.pop(chance.randrange(len(nodes))))
+            nodes.append(cluster.add())
+            nodes_done += 1
             done += 1
+        elif done < kills:
+            done += cluster.kill_a_task(chance)
         time.sleep(0.05)
     return done, nodes_done
 

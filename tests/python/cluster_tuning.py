@@ -14,7 +14,6 @@ import os
 import pathlib
 import random
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -284,9 +283,8 @@ class Kills(unittest.TestCase):
         while process.poll() is None and time.monotonic() < end:
             if killed == 6:
                 cluster.kill(spare)
-            if killed < 12 and (running := cluster.tasks()):
-                os.kill(chance.choice(running), signal.SIGKILL)
-                killed += 1
+            if killed < 12:
+                killed += cluster.kill_a_task(chance)
             time.sleep(0.1)
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)

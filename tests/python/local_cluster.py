@@ -21,6 +21,15 @@ def settings(folder):
             "TIMING_LOG": str(folder / "timed")}
 
 
+def kill(pid):
+    """Ends a process without a farewell; false where it had ended by itself."""
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class LocalCluster:
     """Nodes as processes. A context; its end ends them."""
 
@@ -57,6 +66,12 @@ class LocalCluster:
         """The processes that run tasks of a tuning now."""
         return [pid for pid, command in self.processes() if "attacca: tune" in command]
 
+    def kill_a_task(self, chance):
+        """Kills a task of those that run now; false where none runs, or the chosen one had just
+        ended."""
+        running = self.tasks()
+        return bool(running) and kill(chance.choice(running))
+
     def processes(self):
         """The number and command line of each process of the cluster and of its drivers, but this
         one."""
@@ -80,7 +95,7 @@ class LocalCluster:
         try:
             left = self._left(seconds=20)
             for pid, _ in left:
-                os.kill(pid, signal.SIGKILL)
+                kill(pid)
         finally:
             self._folder.cleanup()
         if left:
