@@ -281,8 +281,8 @@ class Kills(unittest.TestCase):
         chance, killed, spare = random.Random(7), 0, cluster.add()
         end = time.monotonic() + 60
         while process.poll() is None and time.monotonic() < end:
-            if killed == 6:
-                cluster.kill(spare)
+            if killed == 6 and spare:
+                spare = cluster.kill(spare)
             if killed < 12:
                 killed += cluster.kill_a_task(chance)
             time.sleep(0.1)
