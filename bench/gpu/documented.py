@@ -103,6 +103,8 @@ PAGES = [
     Page("cpu", "fused beside op by op and oneDNN's post-ops, on a CPU", command="make bench-cpu"),
     Page("onnx", "small ONNX models in f32, fp16 and quantised, beside ONNX Runtime, on a CPU",
          command="make bench-onnx"),
+    Page("onednn", "versions of oneDNN at the products that the CPU executor asks for",
+         command="bench/onednn/run.py"),
     Page("host-time", "what a call costs on the host, from Python", command="bench/host_time.py"),
     Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),
 ]
