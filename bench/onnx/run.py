@@ -30,6 +30,7 @@ import numpy as np
 import onnxruntime
 
 import attacca
+import attacca.onnxruntime
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/benchmarks/onnx.md"
 THREADS = (1, 2)
@@ -47,13 +48,25 @@ KINDS = {
 ROWS = ("products and their tails", "reductions", "elementwise", "moving")
 
 
-def session_of(model: bytes, threads: int, profile: str = "") -> Any:
+def options_of(threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 4
+    return options
+
+
+def session_of(model: bytes, threads: int, profile: str = "") -> Any:
+    options = options_of(threads)
     if profile:
         options.enable_profiling, options.profile_file_prefix = True, profile
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def session_with_attacca(model: bytes, threads: int) -> Any:
+    """With the regions that Attacca's provider claims by measuring."""
+    options = options_of(threads)
+    attacca.onnxruntime.add_provider(options)
+    return onnxruntime.InferenceSession(model, options)
 
 
 def fastest(run: Callable[[], Any], calls: int = 5) -> float:
@@ -119,29 +132,46 @@ def wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, 100)) + "\n"
 
 
+class Ratios:
+    """Of each form on each number of threads; ONNX Runtime's time over the other's."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], list[float]] = collections.defaultdict(list)
+
+    def cells(self, form: str, threads: int, ours: float, theirs: float) -> list[str]:
+        self._found[form, threads].append(theirs / ours)
+        return [f"{ours:.0f}", f"{theirs:.0f}", f"{theirs / ours:.2f}"]
+
+    def means(self) -> list[list[str]]:
+        return [[form, *(f"{mean(self._found[form, threads]):.2f}" for threads in THREADS)]
+                for form in models.FORMS]
+
+
 def measured(program: str, rounds: int) -> str:
-    rows, kinds, ratios = [], [], collections.defaultdict(list)
+    rows, inside, kinds, ratios, ratios_inside = [], [], [], Ratios(), Ratios()
     with tempfile.TemporaryDirectory() as folder:
         for structure in models.STRUCTURES:
             for form in models.FORMS:
                 model, feeds = models.make(structure, form, pathlib.Path(folder))
-                cells = [structure, form]
+                cells, cells_inside = [structure, form], [structure, form]
                 for threads in THREADS:
                     plan = attacca.compile(model, threads=threads)
                     session = session_of(model, threads)
-                    ours, theirs = in_turns(lambda: plan(**feeds),
-                                            lambda: session.run(None, feeds), rounds)
-                    cells += [f"{ours:.0f}", f"{theirs:.0f}", f"{theirs / ours:.2f}"]
-                    ratios[form, threads].append(theirs / ours)
+                    with_attacca = session_with_attacca(model, threads)
+                    cells += ratios.cells(form, threads, *in_turns(
+                        lambda: plan(**feeds), lambda: session.run(None, feeds), rounds))
+                    cells_inside += ratios_inside.cells(form, threads, *in_turns(
+                        lambda: with_attacca.run(None, feeds), lambda: session.run(None, feeds),
+                        rounds))
                 rows.append(cells)
+                inside.append(cells_inside)
                 mine = our_kinds(program, model, feeds, folder)
                 others = their_kinds(model, feeds, folder)
                 kinds.append([structure, form] + [
                     f"{mine.get(kind, 0):.0f} / {others.get(kind, 0):.0f}" for kind in ROWS])
-                print(*cells, file=sys.stderr, flush=True)
-    means = [[form, *(f"{mean(ratios[form, threads]):.2f}" for threads in THREADS)]
-             for form in models.FORMS]
-    return page(rows, means, kinds)
+                print(*cells, "inside:", *cells_inside[2:], file=sys.stderr, flush=True)
+    return (page(rows, ratios.means(), kinds) + "\n## Inside ONNX Runtime\n\n"
+            + page_inside(inside, ratios_inside.means()))
 
 
 def losses(rows: list[list[str]]) -> str:
@@ -160,6 +190,31 @@ def table(head: list[str], rows: list[list[str]], texts: int) -> str:
         "| --- |", "|---|").replace(" ---: |", "---:|").replace(" --- |", "---|")
 
 
+def counted(threads: int) -> str:
+    return f"{threads} thread{'s' * (threads > 1)}"
+
+
+def columns(ours: str) -> list[str]:
+    return [f"{what}, {counted(threads)}"
+            for threads in THREADS for what in (ours, "ONNX Runtime", "ratio")]
+
+
+def table_of_means(means: list[list[str]]) -> str:
+    return (wrapped("Geometric means of the ratios:") + "\n"
+            + table(["form", *map(counted, THREADS)], means, 1))
+
+
+def page_inside(rows: list[list[str]], means: list[list[str]]) -> str:
+    slower = [f"{row[0]} {row[1]} ({', '.join(row[4::3])})" for row in rows
+              if min(map(float, row[4::3])) < 1]
+    return (wrapped(
+        "The same models in sessions with Attacca's provider, which measures while the session is "
+        "created and claims what is faster ([onnxruntime.md](../onnxruntime.md)), beside sessions "
+        f"without it. Below 1.00 on one thread or two: {'; '.join(slower) or 'none'}.")
+        + "\n" + table(["model", "form", *columns("with Attacca")], rows, 2)
+        + "\n" + table_of_means(means))
+
+
 def page(rows: list[list[str]], means: list[list[str]], kinds: list[list[str]]) -> str:
     head = "# ONNX models on the CPU\n\n"
     head += wrapped(
@@ -174,13 +229,8 @@ def page(rows: list[list[str]], means: list[list[str]], kinds: list[list[str]]) 
     head += "\n" + wrapped(
         f"{machine()}, shared with other work; ONNX Runtime {onnxruntime.__version__}, Python "
         f"{platform.python_version()}; {datetime.date.today()}. Microseconds.")
-    columns = [f"{what}, {threads} thread{'s' * (threads > 1)}"
-               for threads in THREADS for what in ("Attacca", "ONNX Runtime", "ratio")]
-    text = head + "\n" + table(["model", "form", *columns], rows, 2)
-    text += "\n" + wrapped(losses(rows))
-    text += "\n" + wrapped("Geometric means of the ratios:") + "\n"
-    text += table(["form", *(f"{threads} thread{'s' * (threads > 1)}" for threads in THREADS)],
-                  means, 1)
+    text = head + "\n" + table(["model", "form", *columns("Attacca")], rows, 2)
+    text += "\n" + wrapped(losses(rows)) + "\n" + table_of_means(means)
     text += "\n" + wrapped(
         "Where the time goes on one thread, Attacca / ONNX Runtime's profile. Attacca's regions "
         "count as what they begin with: a product's elementwise tail is in its product; softmax "

@@ -74,6 +74,8 @@ class Compared(unittest.TestCase):
         """The graph's report, with what each comparison is to find: our time, then the other."""
         torch._dynamo.reset()
         model = model or self.model
+        if options.get("compare", True):  # the default is little on a busy machine
+            options.setdefault("measuring_seconds", 60)
         self.inductor = []
 
         def compiled(made):
