@@ -14,8 +14,9 @@ MEGABYTE = 2**20
 
 def settings(folder):
     """The environment of the driver and of all nodes: its own tuning database, made-up times."""
-    return {MARK: uuid.uuid4().hex, "RAY_USAGE_STATS_ENABLED": "0",
-            "RAY_DISABLE_IMPORT_WARNING": "1", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    return {MARK: uuid.uuid4().hex, "RAY_TMPDIR": str(folder),
+            "RAY_USAGE_STATS_ENABLED": "0", "RAY_DISABLE_IMPORT_WARNING": "1",
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
             "ATTACCA_CACHE_DIR": str(folder / "driver"), "ATTACCA_LIBCUBLASLT": "/nowhere/x",
             "ATTACCA_TUNE_WORKER": str(HERE / "timing_worker.py"),
             "TIMING_LOG": str(folder / "timed")}
@@ -38,6 +39,7 @@ class LocalCluster:
         self.folder = pathlib.Path(self._folder.name)
         self.mark = settings(self.folder)
         os.environ.update(self.mark)
+        (self.folder / "ray").mkdir()  # below RAY_TMPDIR; Ray writes there before it makes it
         from ray.cluster_utils import Cluster
 
         self._cluster = Cluster(initialize_head=True, shutdown_at_exit=False, head_node_args={
