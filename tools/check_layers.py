@@ -33,7 +33,7 @@ RANKS = {
     "import/onnx": [["sizes"], ["."], ["products"], ["microsoft"]],
     "fold": [["quantized"], ["rows"]],
     "epilogue": [["."], ["code"]],
-    "fuse": [["."], ["explain"]],
+    "fuse": [["."], ["explain", "joining"]],
     "ptx": [["syntax"], ["splice"], ["analysis"]],
     "templates": [["."], ["kernels"]],
     "templates/kernels": [["common"], ["host"], ["cutlass", "mma", "pointwise"], ["wgmma"],

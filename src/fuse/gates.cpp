@@ -5,19 +5,20 @@
 #include <queue>
 
 namespace attacca::fuse {
-namespace {
 
 using ir::Dim;
 using ir::Op;
 using ir::Shape;
 using ir::Value;
 
-bool same_a(const Facts& facts, Value first, Value second) {
+bool reads_same_a(const Facts& facts, Value first, Value second) {
   const Value a = facts.graph[first].operands[0], b = facts.graph[second].operands[0];
   return facts.views[a.id].source == facts.views[b.id].source &&
          facts.graph.type(a).shape == facts.graph.type(b).shape &&
          facts.views[a.id].access == facts.views[b.id].access;
 }
+
+namespace {
 
 // Whether both are plain products, or both grouped ones of the same groups.
 bool same_groups(const Facts& facts, Value first, Value second) {
@@ -31,7 +32,7 @@ bool same_groups(const Facts& facts, Value first, Value second) {
 bool can_pair(const Facts& facts, uint32_t first, uint32_t second) {
   return facts.live[first] && facts.live[second] &&
          facts.graph.type(Value{first}) == facts.graph.type(Value{second}) &&
-         same_a(facts, Value{first}, Value{second}) &&
+         reads_same_a(facts, Value{first}, Value{second}) &&
          same_groups(facts, Value{first}, Value{second}) &&
          gemm_obstacle(facts.graph, Value{first}).empty() &&
          gemm_obstacle(facts.graph, Value{second}).empty();

@@ -6,6 +6,9 @@
 
 namespace attacca::fuse {
 
+// Whether two products read the same elements of one value as A.
+bool reads_same_a(const Facts& facts, ir::Value first, ir::Value second);
+
 // Two products and the first op that reads both.
 struct GatePair {
   ir::Value first, second, meet;

@@ -3,7 +3,8 @@
 //   import   src/import, src/ir/text     a file             -> ir::Graph
 //   fold     src/fold                    ir::Graph          -> ir::Graph, of fewer ops; for the CPU
 //                                                              equal ops are one before
-//   fuse     src/fuse                    ir::Graph          -> fuse::Partition, regions in an order
+//   fuse     src/fuse                    ir::Graph          -> fuse::Partition, regions in an order;
+//                                                              like products of one input are one
 //   plan     run/cpu/plan.cpp            regions            -> executables, weights packed
 //            run/cuda/plan.cpp           regions            -> the device opened, constants
 //            uploaded
@@ -18,6 +19,7 @@
 
 #include "fold/duplicates.hpp"
 #include "fold/rows/gathers.hpp"
+#include "fuse/joining/join.hpp"
 #include "import/formats.hpp"
 #include "run/cuda/tensors.hpp"
 #include "run/shared/input_layout.hpp"
@@ -38,8 +40,11 @@ Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
                                       ? fold::merge_duplicates(fold::compose_gathers(graph).graph)
                                       : fold::FoldResult{graph, {}};
   fold::FoldResult folded = target.folds() ? fold::fold(merged.graph) : merged;
-  auto partition = std::make_shared<fuse::Partition>(
-      fuse::partition(std::move(folded.graph), target.fuse_options()));
+  const fuse::FuseOptions options = target.fuse_options();
+  fuse::Joined cut{fuse::partition(std::move(folded.graph), options), {}};
+  if (target.folds()) cut = fuse::join_products(std::move(cut.partition), options);
+  folded.applied.insert(folded.applied.end(), cut.applied.begin(), cut.applied.end());
+  auto partition = std::make_shared<fuse::Partition>(std::move(cut.partition));
   ATTACCA_TRY_VOID(lay_out_outputs(*partition, strides));
   return Prepared{target, std::move(folded.applied), std::move(partition)};
 }
