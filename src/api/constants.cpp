@@ -73,4 +73,18 @@ Result<Lifted> lift_constants(const Graph& graph, int64_t most) {
   return lifted;
 }
 
+Result<Graph> with_moved(const Graph& graph, const std::vector<fuse::MovedConstant>& moved) {
+  std::map<const std::byte*, const ir::Tensor*> places;
+  for (const fuse::MovedConstant& each : moved) places.emplace(each.from, &each.to);
+  return rewrite(graph, [&](Graph& into, const Node& node) -> Result<std::optional<Value>> {
+    const auto place = node.tensor ? places.find(node.tensor->data()) : places.end();
+    if (place == places.end() || node.tensor->dtype() != place->second->dtype() ||
+        node.tensor->shape() != place->second->shape() || !node.tensor->is_contiguous())
+      return std::nullopt;
+    const Value value = into.constant(*place->second);
+    if (!node.name.empty()) ATTACCA_TRY_VOID(into.set_name(value, node.name));
+    return value;
+  });
+}
+
 }  // namespace attacca::api

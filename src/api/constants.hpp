@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "fuse/joining/columns.hpp"
 #include "ir/graph/graph.hpp"
 
 namespace attacca::api {
@@ -24,5 +25,8 @@ struct Lifted {
   std::vector<Constant> constants;
 };
 Result<Lifted> lift_constants(const ir::Graph& graph, int64_t most);
+
+// The graph with constants in the memory that they were moved to, by their addresses.
+Result<ir::Graph> with_moved(const ir::Graph& graph, const std::vector<fuse::MovedConstant>& moved);
 
 }  // namespace attacca::api

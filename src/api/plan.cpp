@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
+#include "api/constants.hpp"
 #include "fuse/explain/explain.hpp"
 #include "launch/make_bundle.hpp"
 #include "run/shared/input_layout.hpp"
@@ -63,7 +64,7 @@ Result<std::shared_ptr<Plan>> Plan::make(ir::Graph graph, const Options& options
       compile_for(graph, options, {.choices = std::move(choices), .bundle = std::move(bundle)},
                   std::move(difference.outputs)));
   plan->compiled_ = std::make_shared<const run::Compiled>(std::move(compiled));
-  plan->graph_ = std::move(graph);
+  ATTACCA_TRY(plan->graph_, with_moved(graph, plan->compiled_->prepared.moved));
   return plan;
 }
 

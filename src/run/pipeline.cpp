@@ -3,7 +3,8 @@
 //   import   src/import, src/ir/text     a file             -> ir::Graph
 //   fold     src/fold                    ir::Graph          -> ir::Graph, of fewer ops; for the CPU
 //                                                              equal ops are one before
-//   fuse     src/fuse                    ir::Graph          -> fuse::Partition, regions in an order;
+//   fuse     src/fuse                    ir::Graph          -> fuse::Partition, regions in an
+//   order;
 //                                                              like products of one input are one
 //   plan     run/cpu/plan.cpp            regions            -> executables, weights packed
 //            run/cuda/plan.cpp           regions            -> the device opened, constants
@@ -46,7 +47,7 @@ Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
   folded.applied.insert(folded.applied.end(), cut.applied.begin(), cut.applied.end());
   auto partition = std::make_shared<fuse::Partition>(std::move(cut.partition));
   ATTACCA_TRY_VOID(lay_out_outputs(*partition, strides));
-  return Prepared{target, std::move(folded.applied), std::move(partition)};
+  return Prepared{target, std::move(folded.applied), std::move(partition), std::move(cut.moved)};
 }
 
 Result<Compiled> compile(const ir::Graph& graph, const Target& target, Options options) {

@@ -76,6 +76,36 @@ TEST(PlanFile, ComesBackEqual) {
   EXPECT_EQ(*write_plan(**after), file);
 }
 
+// Weights that the plan has side by side are in the memory of the joined ones; its file has them as
+// they were.
+TEST(PlanFile, HasWeightsThatWereJoinedOnce) {
+  const std::string graph =
+      "graph g(x: f32[M, 2]) {\n"
+      "  wq = constant(f32[2, 12], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, "
+      "19, 20, 21, 22, 23, 24])\n"
+      "  wk = constant(f32[12, 2], [9, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, "
+      "19, 20, 21, 22, 23, 29])\n"
+      "  return y = (x @ wq) @ transpose(x @ transpose(wk))\n"
+      "}\n";
+  const auto made = plan(graph.c_str());
+  EXPECT_EQ(ir::print_graph(made->graph()), ir::print_graph(*ir::parse_graph(graph)));
+  const ir::Graph& joined = made->partition().graph;
+  const ir::Value b = made->partition().regions[0].gemms[0].b.source;
+  const ir::Tensor& memory = *joined[b].tensor;
+  ASSERT_EQ(memory.size(), 48);
+  for (const char* name : {"wq", "wk"}) {
+    const std::byte* data = made->graph()[*made->graph().find(name)].tensor->data();
+    EXPECT_TRUE(data >= memory.data() && data < memory.data() + memory.bytes()) << name;
+  }
+  Options apart;
+  apart.fuse = false;
+  const auto [header, constants] = parts(*write_plan(*made));
+  EXPECT_EQ(constants, parts(*write_plan(*plan(graph.c_str(), apart))).second);
+  const auto after = read_plan(*write_plan(*made), "test");
+  ASSERT_TRUE(after) << to_string(after.error());
+  EXPECT_EQ(ir::print_graph((*after)->graph()), ir::print_graph(made->graph()));
+}
+
 TEST(PlanFile, DescribesItself) {
   const std::string file = *write_plan(*plan());
   EXPECT_TRUE(file.starts_with("attacca-plan 1\n"));

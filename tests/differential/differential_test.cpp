@@ -26,6 +26,9 @@ uint64_t setting(const char* name, uint64_t otherwise) {
   return text ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
+// Groups of products that were joined.
+int64_t joined = 0;
+
 // Why the run of a graph is wrong; empty if it is right.
 using Check = std::string (*)(const Graph&, const Bindings&);
 
@@ -96,12 +99,30 @@ std::string check_eager(const Graph& graph, const Bindings& inputs) {
   return {};
 }
 
-void run_many(Check check, uint64_t seed_offset) {
-  const uint64_t count = setting("ATTACCA_GRAPHS", 10000);
+// Of the graph as it was made: what is joined is not compared with itself.
+std::string check_joined(const Graph& graph, const Bindings& inputs) {
+  const auto compiled = run::compile(graph, run::Target::cpu());
+  if (!compiled) return "compile: " + to_string(compiled.error());
+  for (const fold::Applied& applied : compiled->prepared.folds)
+    joined += applied.rule == "joined products";
+  const auto outputs = compiled->run(inputs);
+  if (!outputs) return "run: " + to_string(outputs.error());
+  const auto bounds = run::error_bounds(graph, inputs);
+  if (!bounds) return "bounds: " + to_string(bounds.error());
+  for (size_t i = 0; i < bounds->size(); ++i)
+    if (auto wrong = outside_bound((*bounds)[i], (*outputs)[i], graph.outputs()[i].name);
+        !wrong.empty())
+      return wrong;
+  return {};
+}
+
+void run_many(Check check, uint64_t seed_offset, Graph (*make)(uint64_t) = random_graph,
+              uint64_t one_in = 1) {
+  const uint64_t count = setting("ATTACCA_GRAPHS", 10000) / one_in;
   const uint64_t first = setting("ATTACCA_SEED", 1);
   uint64_t compared = 0;
   for (uint64_t seed = first; seed < first + count; ++seed) {
-    const Graph graph = random_graph(seed);
+    const Graph graph = make(seed);
     const uint64_t data_seed = seed + seed_offset;
     const auto fails = [&](const Graph& candidate) {
       return !check(candidate, random_bindings(candidate, data_seed)).empty();
@@ -119,6 +140,13 @@ TEST(Differential, Fp32StaysWithinTheDerivedBound) {
   run_many(check_fp32, 0);
   fmt::print("{} of {} elements had a finite bound\n", coverage.bounded, coverage.all);
   EXPECT_GT(coverage.bounded * 10, coverage.all * 6);
+}
+
+TEST(Differential, JoinedProductsStayWithinTheBoundOfTheGraph) {
+  joined = 0;
+  run_many(check_joined, 0, random_projections, 5);
+  fmt::print("{} groups of products were joined\n", joined);
+  EXPECT_GT(joined, 0);
 }
 
 TEST(Differential, EagerIsBitIdenticalToTheInterpreter) {

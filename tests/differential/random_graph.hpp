@@ -12,6 +12,10 @@ namespace attacca::testing {
 // outputs. Equal seeds give equal graphs.
 ir::Graph random_graph(uint64_t seed);
 
+// Several products of one input by constants, with and without biases, scales and activations, and
+// what reads them: each other's products, in heads too, reductions, elementwise ops, outputs.
+ir::Graph random_projections(uint64_t seed);
+
 // Inputs of moderate size with some zeros, and, in one graph of eight, NaN and infinities.
 ir::Bindings random_bindings(const ir::Graph& graph, uint64_t seed);
 

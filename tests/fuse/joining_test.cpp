@@ -1,9 +1,8 @@
 // Products of one value by constants become one product where nothing is lost by it.
-#include "fuse/joining/join.hpp"
-
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
+#include "fuse/joining/join.hpp"
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {
@@ -68,8 +67,8 @@ TEST(Joining, OfThreeProductsOfOneValue) {
   EXPECT_EQ(result.applied[0].result, "q, k, v as slices of one f32[M, 12]");
   const Gemm& gemm = result.partition.regions[0].gemms[0];
   EXPECT_EQ(constant_of(result.partition, gemm.b.source),
-            (std::vector<double>{0,  1,  2,  3,  10, 11, 12, 13, 20, 21, 22, 23,
-                                 4,  5,  6,  7,  14, 15, 16, 17, 24, 25, 26, 27}));
+            (std::vector<double>{0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23,
+                                 4, 5, 6, 7, 14, 15, 16, 17, 24, 25, 26, 27}));
   // What was joined is not kept.
   size_t constants = 0;
   for (const ir::Node& node : result.partition.graph.nodes()) constants += node.tensor != nullptr;
@@ -114,8 +113,7 @@ TEST(Joining, OfDifferentWidths) {
 
 TEST(Joining, PutsBiasesAndScalesSideBySide) {
   const std::string text = "q = x @ " + weights(2, 4, 0) + " + " + list(4, 50) + "\nk = x @ " +
-                           weights(2, 4, 10) + " + " + list(4, 60) +
-                           "\nreturn q @ transpose(k)";
+                           weights(2, 4, 10) + " + " + list(4, 60) + "\nreturn q @ transpose(k)";
   const Partition result = joined(graph_text("x: f32[M, 2]", text)).partition;
   EXPECT_EQ(summary(result), "gemm t4 = acc + row(t3); gemm out0 = acc");
   EXPECT_EQ(constant_of(result, result.regions[0].inputs[2]),
@@ -133,14 +131,81 @@ TEST(Joining, PutsBiasesAndScalesSideBySide) {
 
 TEST(Joining, OfQuantisedProducts) {
   const auto product = [](const std::string& name, int first) {
-    return name + " = cast(x @ " + numbers("s8[4, 16]", 64, first) +
-           ", f32) * (scale * " + numbers("f32[16]", 16, first) + ") + " +
-           numbers("f32[16]", 16, first) + "\n";
+    return name + " = cast(x @ " + numbers("s8[4, 16]", 64, first) + ", f32) * (scale * " +
+           numbers("f32[16]", 16, first) + ") + " + numbers("f32[16]", 16, first) + "\n";
   };
   EXPECT_EQ(regions(product("q", 1) + product("k", 2) + product("v", 3) + kAttention,
                     "x: u8[M, 4], scale: f32[M, 1]"),
             "gemm t9 = cast(acc, f32) * (col(scale) * row(t5)) + row(t8); gemm s = acc; "
             "gemm out0 = acc");
+}
+
+TEST(Joining, OfNumbersThatDiffer) {
+  const auto scaled = [](const std::string& name, int first, const std::string& number) {
+    return name + " = x @ " + weights(2, 4, first) + " * " + number + "\n";
+  };
+  const Partition result =
+      joined(graph_text("x: f32[M, 2]",
+                        scaled("q", 0, "2") + scaled("k", 10, "3") + "return q @ transpose(k)"))
+          .partition;
+  EXPECT_EQ(constant_of(result, result.regions[0].inputs[2]),
+            (std::vector<double>{2, 2, 2, 2, 3, 3, 3, 3}));
+  // Each such number is one more row to load.
+  const std::string body =
+      scaled("q", 0, "2 + 3 - 4") + scaled("k", 10, "3 + 4 - 5") + "return q @ transpose(k)";
+  EXPECT_EQ(products_of(body), 3u);
+}
+
+TEST(Joining, OfWhatIsComputedAlike) {
+  const auto less = [](const std::string& name, int first) {
+    return name + " = x @ " + weights(2, 4, first) + " - sum(x, axes=[1], keepdims=true) * " +
+           list(4, first) + "\n";
+  };
+  EXPECT_EQ(products_of(less("q", 0) + less("k", 10) + less("v", 20) + kAttention), 3u);
+}
+
+TEST(Joining, SaysWhereWeightsAreNow) {
+  const std::string text = "q = x @ transpose(" + weights(4, 2, 0) + ")\nk = x @ " +
+                           weights(2, 4, 10) + "\nreturn q @ transpose(k)";
+  const ir::Graph graph = parsed(graph_text("x: f32[M, 2]", text));
+  const Joined result = join_products(partition(graph), {});
+  ASSERT_EQ(result.moved.size(), 2u);
+  for (const MovedConstant& moved : result.moved) {
+    const auto node = std::find_if(
+        graph.nodes().begin(), graph.nodes().end(),
+        [&](const ir::Node& each) { return each.tensor && each.tensor->data() == moved.from; });
+    ASSERT_NE(node, graph.nodes().end());
+    ASSERT_EQ(moved.to.shape(), node->tensor->shape());
+    const ir::Tensor dense = *moved.to.contiguous();
+    for (int64_t i = 0; i < dense.size(); ++i)
+      EXPECT_EQ(dense.number_at(i), node->tensor->number_at(i));
+  }
+}
+
+// A graph whose constants are views of joined ones, as `moved` says.
+TEST(Joining, OfWeightsThatLieSideBySideTakesNoMemory) {
+  for (const bool transposed : {false, true}) {
+    ir::Tensor all = *ir::Tensor::make(
+        ir::DType::F32, transposed ? std::vector<int64_t>{8, 2} : std::vector<int64_t>{2, 8});
+    ir::Graph graph;
+    const ir::Value x = *graph.input("x", {ir::DType::F32, {ir::Dim::symbol("M"), 2}});
+    std::vector<ir::Value> products;
+    for (const int64_t first : {0, 4}) {
+      float* const data = all.as<float>() + first * (transposed ? 2 : 1);
+      ir::Value weights =
+          graph.constant(transposed ? ir::Tensor::view(ir::DType::F32, {4, 2}, data)
+                                    : ir::Tensor::view(ir::DType::F32, {2, 4}, data, {8, 1}));
+      if (transposed) weights = *graph.add(ir::Op::Transpose, {weights});
+      products.push_back(*graph.add(ir::Op::MatMul, {x, weights}));
+    }
+    graph.add_output(
+        *graph.add(ir::Op::MatMul, {products[0], *graph.add(ir::Op::Transpose, {products[1]})}));
+    const Joined result = join_products(partition(graph), {});
+    ASSERT_EQ(result.applied.size(), 1u);
+    EXPECT_TRUE(result.moved.empty());
+    const ir::Value b = result.partition.regions[0].gemms[0].b.source;
+    EXPECT_EQ(result.partition.graph[b].tensor->data(), all.data());
+  }
 }
 
 TEST(Joining, WhatReadersReshapeIntoHeads) {
@@ -164,8 +229,8 @@ TEST(Joining, NotWhatHasATailOfItsOwn) {
 }
 
 TEST(Joining, NotGates) {
-  const std::string gate = "return silu(x @ " + weights(2, 4, 0) + ") * (x @ " +
-                           weights(2, 4, 10) + ")";
+  const std::string gate =
+      "return silu(x @ " + weights(2, 4, 0) + ") * (x @ " + weights(2, 4, 10) + ")";
   EXPECT_EQ(regions(gate), "gated out0 = silu(acc0) * acc1");
 }
 
@@ -191,8 +256,8 @@ TEST(Joining, WhatIsLeftOfAGroup) {
 TEST(Joining, NotOfOtherInputsWeightsOrAlignments) {
   const std::string one = weights(2, 4, 0), other = weights(2, 4, 10);
   for (const std::string& body : {
-           "return (x @ " + one + ") @ transpose(y @ " + other + ")",      // two inputs
-           "return (x @ w) @ transpose(x @ " + one + ")",                  // no constant
+           "return (x @ " + one + ") @ transpose(y @ " + other + ")",  // two inputs
+           "return (x @ w) @ transpose(x @ " + one + ")",              // no constant
            "w1 = " + one + "\nreturn (x @ w1) @ transpose(x @ " + other + ") + sum(w1)",  // shared
            "return (x @ " + weights(2, 3, 0) + ") @ transpose(x @ " + weights(2, 3, 10) + ")",
        })

@@ -50,7 +50,8 @@ ir::Graph with_constants(const ir::Graph& graph) {
 
 struct Case {
   std::string inputs, body;
-  size_t products;  // of the plan
+  size_t products;  // of the CPU's plan
+  size_t on_a_gpu = 3;
 };
 
 const std::string kHeads =
@@ -84,16 +85,35 @@ size_t products_of(const fuse::Partition& partition) {
   return count;
 }
 
+// What a GPU would compute is the same graph in f64, without a slice that is copied.
+void expect_same_graph(const ir::Graph& graph, const Case& each, const ir::Bindings& inputs) {
+  const Target h200 = Target::cuda(gpu::Device::described(*gpu::known_device("h200")));
+  const auto prepared = prepare(graph, h200);
+  ASSERT_TRUE(prepared) << to_string(prepared.error());
+  EXPECT_EQ(products_of(*prepared->partition), each.on_a_gpu) << each.body;
+  for (const fuse::Region& region : prepared->partition->regions)
+    EXPECT_TRUE(region.kind != fuse::RegionKind::Single ||
+                prepared->graph()[region.nodes[0]].op != ir::Op::Slice)
+        << each.body;
+  const auto want = ir::interpret(graph, inputs), got = ir::interpret(prepared->graph(), inputs);
+  ASSERT_TRUE(want && got) << each.body;
+  for (int64_t i = 0; i < (*want)[0].size(); ++i)
+    ASSERT_NEAR((*got)[0].number_at(i), (*want)[0].number_at(i),
+                1e-6 * (1 + std::fabs((*want)[0].number_at(i))))
+        << each.body;
+}
+
 void check(const Case& each, const ir::SymbolValues& sizes) {
   const std::string text = "graph g(" + each.inputs + ") {\n" + each.body + "}\n";
   const auto parsed = ir::parse_graph(text);
   ASSERT_TRUE(parsed) << text << to_string(parsed.error());
   const ir::Graph graph = with_constants(*parsed);
+  const auto inputs = random_inputs(graph, sizes, 3);
+  ASSERT_TRUE(inputs) << to_string(inputs.error());
+  expect_same_graph(graph, each, *inputs);
   const auto compiled = compile(graph, Target::cpu());
   ASSERT_TRUE(compiled) << to_string(compiled.error());
   EXPECT_EQ(products_of(*compiled->prepared.partition), each.products) << text;
-  const auto inputs = random_inputs(graph, sizes, 3);
-  ASSERT_TRUE(inputs) << to_string(inputs.error());
   const auto got = compiled->run(*inputs);
   ASSERT_TRUE(got) << to_string(got.error());
   const auto bounds = error_bounds(graph, *inputs, {});
@@ -135,7 +155,7 @@ TEST(JoinedProducts, OfBytesWithScalesOfColumns) {
 
 TEST(JoinedProducts, ReadByElementwiseOpsOfOthers) {
   check({"x: f32[M, 24], wq: f32[24, 16], wk: f32[24, 16], wo: f32[16, 16]",
-         "q = x @ wq\nk = x @ wk\nh = (q @ transpose(k)) @ q\nreturn h @ wo\n", 4},
+         "q = x @ wq\nk = x @ wk\nh = (q @ transpose(k)) @ q\nreturn h @ wo\n", 4, 4},
         {{"M", 21}});
 }
 

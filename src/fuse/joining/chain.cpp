@@ -25,7 +25,8 @@ bool has_own_weights(const Facts& facts, Value matmul) {
   if (facts.graph.type(b).shape.size() != 2 || !columns) return false;
   const Value source = facts.views[b.id].source;
   Value reader = matmul;
-  for (; reader != source; reader = b, b = facts.graph[b].operands.empty() ? b : facts.graph[b].operands[0])
+  for (; reader != source;
+       reader = b, b = facts.graph[b].operands.empty() ? b : facts.graph[b].operands[0])
     if (facts.is_output[b.id] || facts.users[b.id].size() != 1) return false;
   return true;
 }
@@ -53,6 +54,13 @@ bool same(const ir::Graph& graph, Value one, Value other, int depth = 6) {
   return true;
 }
 
+// Of a number that is known in full: an element of f32, which is what ops of f32 compute with.
+std::optional<ConstantColumns> number_of(const ir::Node& node) {
+  if (!node.literal || node.type.dtype != ir::DType::F32) return std::nullopt;
+  return ConstantColumns{
+      .tensor = ir::Tensor::of(ir::DType::F32, {}, {node.literal->value}), .rows = 1, .columns = 1};
+}
+
 bool has_equal_columns(const ir::Shape& shape) {
   return shape.empty() || shape.back().is(1);
 }
@@ -60,6 +68,10 @@ bool has_equal_columns(const ir::Shape& shape) {
 bool is_in(const Chain& chain, Value value) {
   return member_index(chain, value).has_value();
 }
+
+// Numbers that may become rows, one element a column, which a kernel has to load: the scales of a
+// product of bytes are two.
+constexpr int kMostNewRows = 2;
 
 }  // namespace
 
@@ -90,7 +102,8 @@ std::optional<size_t> member_index(const Chain& chain, Value operand) {
 }
 
 std::optional<ConstantColumns> columns_of(const Facts& facts, const Chain& chain, Value operand) {
-  auto columns = constant_columns(facts.graph, facts.views, operand);
+  auto columns = number_of(facts.graph[operand]);
+  if (!columns) columns = constant_columns(facts.graph, facts.views, operand);
   const int64_t wanted = facts.graph.type(chain.matmul).shape.back().value();
   if (!columns || columns->rows != 1) return std::nullopt;
   if (columns->columns == 1) {
@@ -108,9 +121,8 @@ std::optional<Place> place_of(const Facts& facts, const std::vector<const Chain*
   const Value first = operand(*chains[0]);
   const auto member = member_index(*chains[0], first);
   const auto all = [&](auto holds) {
-    return std::all_of(chains.begin(), chains.end(), [&](const Chain* each) {
-      return holds(*each, operand(*each));
-    });
+    return std::all_of(chains.begin(), chains.end(),
+                       [&](const Chain* each) { return holds(*each, operand(*each)); });
   };
   if (all([&](const Chain& chain, Value each) { return member_index(chain, each) == member; })) {
     if (member) return Place::Member;
@@ -121,6 +133,11 @@ std::optional<Place> place_of(const Facts& facts, const std::vector<const Chain*
       all([&](const Chain&, Value each) { return same(facts.graph, first, each); }))
     return Place::Shared;
   const ir::DType dtype = facts.graph.type(first).dtype;
+  const ir::Node& node = facts.graph[chains[0]->nodes[at]];
+  const bool literal = facts.graph[first].literal.has_value();
+  if (literal && (node.type.dtype != ir::DType::F32 || !ir::is_elementwise(node.op) ||
+                  node.compute().value_or(ir::DType::F32) != ir::DType::F32))
+    return std::nullopt;
   const bool constants = all([&](const Chain& chain, Value each) {
     return facts.graph.type(each).dtype == dtype && columns_of(facts, chain, each).has_value();
   });
@@ -132,6 +149,7 @@ bool are_alike(const Facts& facts, const Chain& one, const Chain& other) {
   if (one.nodes.size() != other.nodes.size() || !reads_same_a(facts, one.matmul, other.matmul))
     return false;
   const std::vector<const Chain*> both = {&one, &other};
+  int new_rows = 0;
   for (size_t at = 0; at < one.nodes.size(); ++at) {
     const ir::Node &a = graph[one.nodes[at]], &b = graph[other.nodes[at]];
     if (a.op != b.op || !(a.attrs == b.attrs) || a.type.dtype != b.type.dtype) return false;
@@ -139,10 +157,13 @@ bool are_alike(const Facts& facts, const Chain& one, const Chain& other) {
       if (graph.type(a.operands[1]).dtype != graph.type(b.operands[1]).dtype) return false;
       continue;
     }
-    for (size_t i = 0; i < a.operands.size(); ++i)
-      if (!place_of(facts, both, at, i)) return false;
+    for (size_t i = 0; i < a.operands.size(); ++i) {
+      const auto place = place_of(facts, both, at, i);
+      if (!place) return false;
+      if (place == Place::Columns && has_equal_columns(graph.type(a.operands[i]).shape)) ++new_rows;
+    }
   }
-  return true;
+  return new_rows <= kMostNewRows;
 }
 
 }  // namespace attacca::fuse

@@ -35,7 +35,8 @@ std::optional<Place> place_of(const Facts& facts, const std::vector<const Chain*
 // Where an operand is among the chain's nodes.
 std::optional<size_t> member_index(const Chain& chain, ir::Value operand);
 
-// Whether both compute the same of one A, but for constants.
+// Whether both compute the same of one A, but for constants, few of which are numbers that would
+// become rows.
 bool are_alike(const Facts& facts, const Chain& one, const Chain& other);
 
 // The columns of a constant operand of a chain's node: one for each column of the product.

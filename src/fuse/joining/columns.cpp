@@ -24,6 +24,28 @@ std::optional<ir::Tensor> reserve(ir::DType dtype, std::vector<int64_t> shape) {
   return ir::Tensor::adopt(dtype, std::move(shape), {memory, std::free});
 }
 
+// Of a matrix that is a whole tensor, of any strides, or its transpose.
+std::optional<ConstantColumns> whole_matrix(const ir::Tensor& tensor, const View& view,
+                                            const ir::Shape& shape) {
+  if (tensor.shape().size() != 2 || shape.size() != 2 || !view.access.offset.is(0))
+    return std::nullopt;
+  const std::vector<ir::Dim>& strides = view.access.strides;
+  const int64_t across = tensor.shape()[1];
+  const auto turned = [&](size_t row, size_t column) -> std::optional<ConstantColumns> {
+    if (!strides[row].is(across) || !strides[column].is(1) || !shape[row].is(tensor.shape()[0]) ||
+        !shape[column].is(across))
+      return std::nullopt;
+    return ConstantColumns{tensor,
+                           0,
+                           tensor.strides()[row == 0 ? 0 : 1],
+                           tensor.strides()[row == 0 ? 1 : 0],
+                           shape[0].value(),
+                           shape[1].value()};
+  };
+  const auto plain = turned(0, 1);
+  return plain ? plain : turned(1, 0);
+}
+
 }  // namespace
 
 std::optional<ConstantColumns> constant_columns(const ir::Graph& graph,
@@ -34,6 +56,7 @@ std::optional<ConstantColumns> constant_columns(const ir::Graph& graph,
   if (!source.tensor || !ir::is_static(shape)) return std::nullopt;
   const bool list = is_list(shape);
   if (!list && shape.size() != 2) return std::nullopt;
+  if (const auto whole = whole_matrix(*source.tensor, view, shape)) return whole;
   const auto offset = view.access.offset.maybe_value();
   auto tensor = source.tensor->contiguous();
   if (!offset || !tensor) return std::nullopt;
@@ -52,11 +75,12 @@ std::optional<ConstantColumns> constant_columns(const ir::Graph& graph,
 }
 
 void SideBySide::fill() {
+  if (in_place) return;
   const int64_t width = ir::size_of(tensor.dtype());
   const int64_t outer = tensor.shape().back();
   int64_t first = 0;
   for (const ConstantColumns& part : parts) {
-    const std::byte* const from = part.tensor.data() + part.offset * width;
+    const std::byte* const from = part.first();
     // In the order of memory: lines of the tensor, and the elements of one.
     const int64_t lines = transposed ? part.columns : part.rows;
     const int64_t count = transposed ? part.rows : part.columns;
@@ -85,6 +109,28 @@ int64_t columns_of(const std::vector<ConstantColumns>& parts) {
   return columns;
 }
 
+// A part of another tensor's memory, which keeps the owners alive.
+ir::Tensor part_of(std::vector<ir::Tensor> owners, const std::byte* first,
+                   std::vector<int64_t> shape, std::vector<int64_t> strides) {
+  const ir::DType dtype = owners[0].dtype();
+  auto kept = std::make_shared<std::vector<ir::Tensor>>(std::move(owners));
+  std::shared_ptr<std::byte> storage(std::move(kept), const_cast<std::byte*>(first));
+  return ir::Tensor::adopt(dtype, std::move(shape), std::move(storage), std::move(strides));
+}
+
+// Whether the parts are one matrix [K, N] with these strides.
+bool are_in_place(const std::vector<ConstantColumns>& parts, int64_t row_stride,
+                  int64_t column_stride) {
+  const std::byte* next = parts[0].first();
+  for (const ConstantColumns& part : parts) {
+    if (part.first() != next || part.row_stride != row_stride ||
+        part.column_stride != column_stride)
+      return false;
+    next += part.columns * column_stride * ir::size_of(part.tensor.dtype());
+  }
+  return true;
+}
+
 std::optional<SideBySide> laid_out(std::vector<ConstantColumns> parts, std::vector<int64_t> shape,
                                    bool transposed) {
   auto tensor = reserve(parts[0].tensor.dtype(), std::move(shape));
@@ -94,13 +140,38 @@ std::optional<SideBySide> laid_out(std::vector<ConstantColumns> parts, std::vect
 
 }  // namespace
 
+std::vector<MovedConstant> SideBySide::moved() const {
+  std::vector<MovedConstant> result;
+  if (in_place) return result;
+  const int64_t width = ir::size_of(tensor.dtype()), step = tensor.strides()[0];
+  int64_t first = 0;
+  for (const ConstantColumns& part : parts) {
+    const std::vector<int64_t>& shape = part.tensor.shape();
+    const bool turned = part.row_stride == 1;
+    if (part.tensor.is_contiguous() && shape.size() == 2 && part.offset == 0 && part.rows > 1 &&
+        part.columns > 1 && part.rows * part.columns == part.tensor.size())
+      result.push_back(
+          {part.tensor.data(),
+           part_of({tensor}, tensor.data() + first * (transposed ? step : 1) * width, shape,
+                   turned == transposed ? std::vector{step, int64_t{1}}
+                                        : std::vector{int64_t{1}, step})});
+    first += part.columns;
+  }
+  return result;
+}
+
 std::optional<SideBySide> matrices_side_by_side(std::vector<ConstantColumns> parts) {
   const bool transposed = std::all_of(parts.begin(), parts.end(), [](const auto& part) {
     return part.row_stride == 1 && part.column_stride != 1;
   });
   const int64_t rows = parts[0].rows, columns = columns_of(parts);
-  return laid_out(std::move(parts),
-                  transposed ? std::vector{columns, rows} : std::vector{rows, columns}, transposed);
+  std::vector<int64_t> shape = transposed ? std::vector{columns, rows} : std::vector{rows, columns};
+  if (!are_in_place(parts, transposed ? 1 : columns, transposed ? rows : 1))
+    return laid_out(std::move(parts), std::move(shape), transposed);
+  std::vector<ir::Tensor> owners;
+  for (const ConstantColumns& part : parts) owners.push_back(part.tensor);
+  ir::Tensor tensor = part_of(std::move(owners), parts[0].first(), std::move(shape), {});
+  return SideBySide{std::move(tensor), transposed, std::move(parts), true};
 }
 
 std::optional<SideBySide> lists_side_by_side(std::vector<ConstantColumns> parts) {

@@ -27,6 +27,16 @@ bool keeps_alignment(const ir::Graph& graph, const Chain& chain) {
   return type.shape.back().value() * ir::size_of(type.dtype) % kAlignment == 0;
 }
 
+// Whether two products multiply one value by constants.
+bool may_join(const Partition& partition) {
+  std::set<Value> multiplied;
+  for (const Region& region : partition.regions)
+    for (const Gemm& gemm : region.gemms)
+      if (partition.graph[gemm.b.source].tensor && !multiplied.insert(gemm.a.source).second)
+        return true;
+  return false;
+}
+
 std::vector<Group> find_groups(const Facts& facts, const Partition& partition) {
   std::vector<Group> groups;
   std::multimap<Value, size_t> by_a;
@@ -78,8 +88,8 @@ std::optional<Recipe> recipe_of(const Facts& facts, Group chains) {
   for (size_t at = 0; at < chains[0].nodes.size(); ++at) {
     const Value node = chains[0].nodes[at];
     for (size_t i = 0; i < facts.graph[node].operands.size(); ++i) {
-      const bool joined = node == chains[0].matmul ? i == 1
-                                                   : place_of(facts, all, at, i) == Place::Columns;
+      const bool joined =
+          node == chains[0].matmul ? i == 1 : place_of(facts, all, at, i) == Place::Columns;
       if (!joined) continue;
       auto constant = operands_side_by_side(facts, chains, at, i);
       if (!constant) return std::nullopt;
@@ -165,9 +175,9 @@ class Joiner : fold::Rewriting {
     std::vector<std::string> names;
     for (const Chain& chain : chains)
       names.push_back(epilogue::display_name(from_, chain.result()));
-    result_.applied.push_back({"joined products",
-                               fmt::format("{} as slices of one {}", fmt::join(names, ", "),
-                                           to_string(into().type(joined)))});
+    result_.applied.push_back(
+        {"joined products", fmt::format("{} as slices of one {}", fmt::join(names, ", "),
+                                        to_string(into().type(joined)))});
   }
 
   const std::vector<Recipe>& recipes_;
@@ -209,9 +219,21 @@ void drop(std::vector<Group>& groups, const std::set<Value>& lost) {
   std::erase_if(groups, [](const Group& group) { return group.size() < 2; });
 }
 
+// Fills the joined constants, and says where those of the graph are now.
+std::vector<MovedConstant> filled(std::vector<Recipe>& recipes) {
+  std::vector<MovedConstant> all;
+  for (Recipe& recipe : recipes)
+    for (auto& [place, constant] : recipe.constants) {
+      constant.fill();
+      for (MovedConstant& each : constant.moved()) all.push_back(std::move(each));
+    }
+  return all;
+}
+
 }  // namespace
 
 Joined join_products(Partition cut, const FuseOptions& options) {
+  if (!may_join(cut)) return {std::move(cut), {}};
   const Facts facts(cut.graph);
   std::vector<Group> groups = find_groups(facts, cut);
   for (drop(groups, {}); !groups.empty();) {
@@ -224,9 +246,7 @@ Joined join_products(Partition cut, const FuseOptions& options) {
     Partition result = partition(std::move(joined.graph), options);
     const std::set<Value> lost = losses(result, joiner, recipes);
     if (lost.empty()) {
-      for (Recipe& recipe : recipes)
-        for (auto& [place, constant] : recipe.constants) constant.fill();
-      return {std::move(result), std::move(joined.applied)};
+      return {std::move(result), std::move(joined.applied), filled(recipes)};
     }
     drop(groups, lost);
   }

@@ -7,12 +7,15 @@
 
 #include "fold/result.hpp"
 #include "fuse/fuse.hpp"
+#include "fuse/joining/columns.hpp"
 
 namespace attacca::fuse {
 
 struct Joined {
   Partition partition;
   std::vector<fold::Applied> applied;
+  // The weights that were joined: who keeps the graph as it was can let go of their memory.
+  std::vector<MovedConstant> moved = {};
 };
 
 // `partition`: what partition(graph, options) gave. Products are joined if their regions compute

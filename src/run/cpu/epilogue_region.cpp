@@ -448,12 +448,20 @@ class EpilogueRegion : public Executable {
     return count;
   }
 
-  // Tiles of about equal rows, lower where there are too few for the threads. `others`: tiles side
-  // by side.
+  // Whether at most an eighth of the threads' time passes without a tile.
+  static bool keeps_busy(int64_t tiles, int threads) {
+    const int64_t slots = divide_up(tiles, threads) * threads;
+    return (slots - tiles) * 8 <= slots;
+  }
+
+  // Tiles of about equal rows, lower where there are too few for the threads, or one too many.
+  // `others`: tiles side by side.
   static int64_t tile_rows(int64_t rows, int64_t others, int threads) {
     constexpr int64_t kEven = 4;
     int64_t down = divide_up(rows, kTileRows);
     if (threads > 1) down = std::max(down, divide_up(2 * threads, others));
+    const int64_t most = std::max(down, rows / kLeastRows);
+    while (down < most && !keeps_busy(down * others, threads)) ++down;
     const int64_t tall = divide_up(divide_up(rows, down), kEven) * kEven;
     return std::clamp(tall, kLeastRows, kTileRows);
   }

@@ -7,6 +7,7 @@
 
 #include "fold/fold.hpp"
 #include "fuse/fuse.hpp"
+#include "fuse/joining/columns.hpp"
 #include "gpu/driver/device.hpp"
 #include "ir/graph/mode.hpp"
 #include "run/shared/device_id.hpp"
@@ -42,6 +43,7 @@ struct Prepared {
   Target target;
   std::vector<fold::Applied> folds;
   std::shared_ptr<const fuse::Partition> partition;  // of the folded graph
+  std::vector<fuse::MovedConstant> moved = {};       // from the graph that was prepared
 
   const ir::Graph& graph() const { return partition->graph; }
 };
