@@ -103,7 +103,7 @@ void SideBySide::fill() {
 
 namespace {
 
-int64_t columns_of(const std::vector<ConstantColumns>& parts) {
+int64_t total_columns(const std::vector<ConstantColumns>& parts) {
   int64_t columns = 0;
   for (const ConstantColumns& part : parts) columns += part.columns;
   return columns;
@@ -164,7 +164,7 @@ std::optional<SideBySide> matrices_side_by_side(std::vector<ConstantColumns> par
   const bool transposed = std::all_of(parts.begin(), parts.end(), [](const auto& part) {
     return part.row_stride == 1 && part.column_stride != 1;
   });
-  const int64_t rows = parts[0].rows, columns = columns_of(parts);
+  const int64_t rows = parts[0].rows, columns = total_columns(parts);
   std::vector<int64_t> shape = transposed ? std::vector{columns, rows} : std::vector{rows, columns};
   if (!are_in_place(parts, transposed ? 1 : columns, transposed ? rows : 1))
     return laid_out(std::move(parts), std::move(shape), transposed);
@@ -175,7 +175,7 @@ std::optional<SideBySide> matrices_side_by_side(std::vector<ConstantColumns> par
 }
 
 std::optional<SideBySide> lists_side_by_side(std::vector<ConstantColumns> parts) {
-  const int64_t columns = columns_of(parts);
+  const int64_t columns = total_columns(parts);
   return laid_out(std::move(parts), {columns}, false);
 }
 
