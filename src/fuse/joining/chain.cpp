@@ -134,9 +134,9 @@ std::optional<Place> place_of(const Facts& facts, const std::vector<const Chain*
     return Place::Shared;
   const ir::DType dtype = facts.graph.type(first).dtype;
   const ir::Node& node = facts.graph[chains[0]->nodes[at]];
-  const bool literal = facts.graph[first].literal.has_value();
-  if (literal && (node.type.dtype != ir::DType::F32 || !ir::is_elementwise(node.op) ||
-                  node.compute().value_or(ir::DType::F32) != ir::DType::F32))
+  const bool literals = !all([&](const Chain&, Value each) { return !facts.graph[each].literal; });
+  if (literals && (node.type.dtype != ir::DType::F32 || !ir::is_elementwise(node.op) ||
+                   node.compute().value_or(ir::DType::F32) != ir::DType::F32))
     return std::nullopt;
   const bool constants = all([&](const Chain& chain, Value each) {
     return facts.graph.type(each).dtype == dtype && columns_of(facts, chain, each).has_value();

@@ -9,6 +9,7 @@
 
 #include "fold/quantized/rewriting.hpp"
 #include "fuse/joining/chain.hpp"
+#include "support/check.hpp"
 
 namespace attacca::fuse {
 namespace {
@@ -88,9 +89,10 @@ std::optional<Recipe> recipe_of(const Facts& facts, Group chains) {
   for (size_t at = 0; at < chains[0].nodes.size(); ++at) {
     const Value node = chains[0].nodes[at];
     for (size_t i = 0; i < facts.graph[node].operands.size(); ++i) {
-      const bool joined =
-          node == chains[0].matmul ? i == 1 : place_of(facts, all, at, i) == Place::Columns;
-      if (!joined) continue;
+      std::optional<Place> place = i == 1 ? Place::Columns : Place::Shared;
+      if (node != chains[0].matmul) place = place_of(facts, all, at, i);
+      ATTACCA_CHECK(place.has_value(), "joined products are not alike");
+      if (place != Place::Columns) continue;
       auto constant = operands_side_by_side(facts, chains, at, i);
       if (!constant) return std::nullopt;
       recipe.constants.emplace(std::pair(at, i), *std::move(constant));
