@@ -448,10 +448,10 @@ class EpilogueRegion : public Executable {
     return count;
   }
 
-  // Whether at most an eighth of the threads' time passes without a tile.
+  // Whether at most a sixteenth of the threads' time passes without a tile.
   static bool keeps_busy(int64_t tiles, int threads) {
     const int64_t slots = divide_up(tiles, threads) * threads;
-    return (slots - tiles) * 8 <= slots;
+    return (slots - tiles) * 16 <= slots;
   }
 
   // Tiles of about equal rows, lower where there are too few for the threads, or one too many.
