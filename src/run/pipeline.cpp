@@ -4,8 +4,8 @@
 //   fold     src/fold                    ir::Graph          -> ir::Graph, of fewer ops; for the CPU
 //                                                              equal ops are one before
 //   fuse     src/fuse                    ir::Graph          -> fuse::Partition, regions in an
-//   order;
-//                                                              like products of one input are one
+//                                                              order; like products of one input
+//                                                              are one
 //   plan     run/cpu/plan.cpp            regions            -> executables, weights packed
 //            run/cuda/plan.cpp           regions            -> the device opened, constants
 //            uploaded

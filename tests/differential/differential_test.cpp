@@ -60,6 +60,14 @@ std::string outside_bound(const run::Bounded& bound, const Tensor& got, const st
   return {};
 }
 
+std::string outside_bounds(const std::vector<run::Bounded>& bounds,
+                           const std::vector<Tensor>& outputs, const Graph& graph) {
+  for (size_t i = 0; i < bounds.size(); ++i)
+    if (auto wrong = outside_bound(bounds[i], outputs[i], graph.outputs()[i].name); !wrong.empty())
+      return wrong;
+  return {};
+}
+
 std::string check_fp32(const Graph& graph, const Bindings& inputs) {
   const auto compiled = run::compile(graph, run::Target::cpu());
   if (!compiled) return "compile: " + to_string(compiled.error());
@@ -69,11 +77,7 @@ std::string check_fp32(const Graph& graph, const Bindings& inputs) {
   const auto bounds =
       run::error_bounds(partition.graph, inputs, {.stored = stored_values(partition)});
   if (!bounds) return "bounds: " + to_string(bounds.error());
-  for (size_t i = 0; i < bounds->size(); ++i)
-    if (auto wrong = outside_bound((*bounds)[i], (*outputs)[i], graph.outputs()[i].name);
-        !wrong.empty())
-      return wrong;
-  return {};
+  return outside_bounds(*bounds, *outputs, graph);
 }
 
 bool same_bits(const Tensor& a, const Tensor& b, int64_t at) {
@@ -109,11 +113,7 @@ std::string check_joined(const Graph& graph, const Bindings& inputs) {
   if (!outputs) return "run: " + to_string(outputs.error());
   const auto bounds = run::error_bounds(graph, inputs);
   if (!bounds) return "bounds: " + to_string(bounds.error());
-  for (size_t i = 0; i < bounds->size(); ++i)
-    if (auto wrong = outside_bound((*bounds)[i], (*outputs)[i], graph.outputs()[i].name);
-        !wrong.empty())
-      return wrong;
-  return {};
+  return outside_bounds(*bounds, *outputs, graph);
 }
 
 void run_many(Check check, uint64_t seed_offset, Graph (*make)(uint64_t) = random_graph,
