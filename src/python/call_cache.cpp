@@ -110,6 +110,12 @@ bool read(CallKey& key, nb::handle inputs, nb::handle out) {
   return is_listed(out) ? add_all(key, out, true) : key.add(out.ptr(), true);
 }
 
+void tell_written(nb::handle out) {
+  if (!is_listed(out)) return wrote(out.ptr());
+  const Items items(out);
+  for (size_t i = 0; i < items.size(); ++i) wrote(items[i]);
+}
+
 // A call's addresses in the instance's order.
 std::vector<const void*> ordered(const Call& call, std::span<void* const> given) {
   std::vector<const void*> from;
@@ -150,6 +156,7 @@ class CallCache {
     const std::vector<const void*> from = ordered(*call, key.addresses());
     if (!out.is_none()) {
       launch(*call, from, key.addresses().subspan(Items(inputs).size()));
+      if (watched) tell_written(out);
       return is_listed(out) ? nb::steal(PySequence_Tuple(out.ptr())) : nb::borrow(out);
     }
     std::vector<nb::object> results;

@@ -52,6 +52,7 @@ struct Known {
   int (*tensor_from_object)(void* object, DlTensor* tensor) = nullptr;
   std::vector<Watch> watches;
   PyObject* is_grad_enabled = nullptr;
+  PyObject* increment_version = nullptr;
   PyObject* requires_grad = nullptr;  // the attribute's name, and the method's
   PyObject* is_neg = nullptr;
 };
@@ -149,6 +150,14 @@ bool CallKey::finish(bool watched) {
   return !requires_grad_ || is_object(PyObject_CallNoArgs(torch.is_grad_enabled), Py_False);
 }
 
+void wrote(PyObject* tensor) {
+  const Known& torch = known();
+  if (Py_TYPE(tensor) != torch.tensor && Py_TYPE(tensor) != torch.parameter) return;
+  PyObject* done = PyObject_Vectorcall(torch.increment_version, &tensor, 1, nullptr);
+  if (done == nullptr) throw nb::python_error();
+  Py_DECREF(done);
+}
+
 void bind_frameworks(nb::module_& module) {
   module.def(
       "know_numpy",
@@ -159,7 +168,7 @@ void bind_frameworks(nb::module_& module) {
   module.def(
       "know_torch",
       [](nb::type_object tensor, nb::type_object parameter, nb::object exchange,
-         nb::object is_grad_enabled,
+         nb::object is_grad_enabled, nb::object increment_version,
          const std::vector<std::tuple<nb::object, nb::object, nb::object>>& watches) {
         auto* api = static_cast<const DlExchange*>(
             PyCapsule_GetPointer(exchange.ptr(), "dlpack_exchange_api"));
@@ -171,6 +180,7 @@ void bind_frameworks(nb::module_& module) {
         torch.requires_grad = PyUnicode_InternFromString("requires_grad");
         torch.is_neg = PyUnicode_InternFromString("is_neg");
         torch.is_grad_enabled = is_grad_enabled.inc_ref().ptr();
+        torch.increment_version = increment_version.inc_ref().ptr();
         torch.watches.clear();
         for (const auto& [function, argument, calm] : watches)
           torch.watches.push_back({function, argument, calm});
@@ -179,7 +189,7 @@ void bind_frameworks(nb::module_& module) {
         return true;
       },
       nb::arg("tensor"), nb::arg("parameter"), nb::arg("exchange"), nb::arg("is_grad_enabled"),
-      nb::arg("watches"),
+      nb::arg("increment_version"), nb::arg("watches"),
       "Sets torch's classes and functions. `watches`: functions, their argument or None, and what "
       "they return\nunless torch records or transforms what is called.");
 }

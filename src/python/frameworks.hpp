@@ -37,4 +37,7 @@ class CallKey {
   bool has_torch_ = false, requires_grad_ = false;
 };
 
+// Tells torch that a tensor's elements were changed; does nothing for tensors of NumPy.
+void wrote(PyObject* tensor);
+
 }  // namespace attacca::python

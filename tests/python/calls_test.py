@@ -155,6 +155,21 @@ class Calls(unittest.TestCase):
                     call(*given)
                 given[1].requires_grad_(False)
 
+    def test_outs_count_as_changed(self):
+        """Otherwise a derivative would be computed from what is no longer there."""
+        given = [torch.from_numpy(each) for each in (numbers(4, 16), numbers(16, 16), numbers(16))]
+        for name, call in self.ways():
+            for listed in (False, True):
+                with self.subTest(name, listed=listed):
+                    out, weight = torch.zeros(4, 16), torch.ones(4, 16, requires_grad=True)
+                    for _ in range(3):  # the second is known
+                        product = (out * weight).sum()
+                        call(*given, out=[out] if listed else out)
+                        with self.assertRaisesRegex(RuntimeError, "modified by an inplace"):
+                            product.backward()
+                    with torch.inference_mode():
+                        call(*given, out=torch.empty(4, 16))
+
     def test_lazily_negated(self):
         given = [torch.from_numpy(each) for each in (numbers(4, 16), numbers(16, 16), numbers(16))]
         self.check(self.plan, *given)

@@ -70,6 +70,10 @@ class Framework(Protocol):
         several."""
 
     @staticmethod
+    def wrote(tensor: Any) -> None:
+        """Tells the framework that a tensor's elements were changed."""
+
+    @staticmethod
     def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
         """How :meth:`empty` makes a tensor, for :class:`_core.CallCache`; None: that cache does not
         know the framework, and calls with its tensors are not added to it."""
@@ -100,7 +104,15 @@ class _Host:
         raise AssertionError("a launch without a stream")
 
 
-class _Unknown:
+class _Unaware:
+    """A framework that does not record which tensors change."""
+
+    @staticmethod
+    def wrote(tensor: Any) -> None:
+        pass
+
+
+class _Unknown(_Unaware):
     """A framework whose tensors :class:`_core.CallCache` does not read."""
 
     @staticmethod
@@ -137,7 +149,7 @@ def _strides(array: Any, where: str) -> tuple[int, ...]:
     return tuple(strides)
 
 
-class Numpy(_Host):
+class Numpy(_Host, _Unaware):
     """numpy.ndarray, on the CPU; ml_dtypes provides bfloat16 and float8."""
 
     @staticmethod
@@ -229,12 +241,18 @@ class Torch:
                            device=like.device)
 
     @staticmethod
+    def wrote(tensor: Any) -> None:
+        # Without it a derivative would be computed from what was saved and then overwritten.
+        sys.modules["torch"].autograd.graph.increment_version(tensor)
+
+    @staticmethod
     def allocation(shape: Sequence[int], dtype: str, like: View) -> Allocation | None:
         torch = sys.modules["torch"]
         if not Torch._known:
             Torch._known = _core.know_torch(
                 torch.Tensor, torch.nn.Parameter, torch.Tensor.__dlpack_c_exchange_api__,
-                torch.is_grad_enabled, _dispatch.watches(torch))
+                torch.is_grad_enabled, torch.autograd.graph.increment_version,
+                _dispatch.watches(torch))
         # Its arguments are read in half the time that torch.empty's take.
         return Allocation(torch.empty_strided, (tuple(shape), dense_strides(shape)),
                           getattr(torch, LONG_NAMES[dtype]), torch.device(like.device))

@@ -159,6 +159,9 @@ class Engine:
         else:
             addresses = [view.address for view in into]
         ready.launch([view.address for view in views], addresses)
+        if into is not None:
+            for tensor in outs:
+                of(tensor).wrote(tensor)
         return tuple(outs), ready
 
     def ready(self, framework: Framework, views: Sequence[View],
