@@ -213,6 +213,33 @@ class Compiled(unittest.TestCase):
                 self.assertEqual([len(graph.fused) for graph in attacca.torch.report().graphs],
                                  [1, 1])
 
+    def test_views_that_are_returned_share_memory(self):
+        def function(x, w):
+            y = torch.relu(x @ w)
+            first, second = torch.tanh(x @ w).chunk(2, 1)
+            return (y.mT, y, y[1:], y.view(-1), y[None].expand(3, -1, -1), *y.chunk(2, 1), first,
+                    second + 1)
+        x, w = torch.randn(5, 16), torch.randn(16, 8)
+        with torch.no_grad():
+            got = torch.compile(function, backend="attacca", options=ALWAYS)(x, w)
+            want = function(x, w)
+            for results in (got, want):
+                results[1].fill_(7)
+            torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4, check_stride=True)
+        self.assertEqual(len(self.fused()), 1)
+
+    def test_what_is_read_by_strides(self):
+        def products(x, w, r):
+            y = torch.relu(x @ w)
+            return ((r.mT * y).as_strided((20,), (1,)) * 2, y.mT.as_strided((9,), (2,), 1) * 2,
+                    torch.as_strided_scatter(r.mT + torch.tanh(x @ w), torch.ones(5), (5,), (3,)))
+        x, w, r = torch.randn(5, 16), torch.randn(16, 8), torch.randn(8, 5)
+        with torch.no_grad():
+            for backend in ({"backend": "attacca", "options": ALWAYS}, {"backend": fusing_alone}):
+                torch._dynamo.reset()
+                torch.testing.assert_close(torch.compile(products, **backend)(x, w, r),
+                                           products(x, w, r), rtol=1e-4, atol=1e-4)
+
     def test_sizes_named_like_dtypes(self):
         def function(x, w, r):
             return torch.relu(x @ w) + r
@@ -500,6 +527,15 @@ class Exported(unittest.TestCase):
                                                              r"f32\[4, 32\] is wanted"):
                 program(x.to(dtype))
         torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+    def test_views_behind_ops_that_keep_strides(self):
+        class Flat(nn.Module):
+            def forward(self, x, w, r):
+                return torch.atan(r.mT * torch.relu(x @ w)).mT.view(-1)
+        given = torch.randn(5, 16), torch.randn(16, 8), torch.randn(8, 5)
+        program = attacca.compile(self.export(Flat(), *given))
+        self.assertEqual(program.regions, 1)
+        torch.testing.assert_close(program(*given), Flat()(*given), rtol=1e-4, atol=1e-5)
 
     def test_arguments_without_effect(self):
         exported = self.export(nn.Linear(8, 8).eval(), torch.randn(2, 8))

@@ -228,6 +228,7 @@ class Program:
                         "give a torch.export.ExportedProgram")
         self.module = exported.run_decompositions().module()
         self.regions = rewrite(self.module.graph, options)
+        _let_views_copy(self.module.graph)
         self.module.recompile()
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
@@ -245,6 +246,14 @@ class Program:
         """
         with torch.no_grad():
             return self.module(*args, **keywords)
+
+
+def _let_views_copy(graph: torch.fx.Graph) -> None:
+    """Makes views reshapes: a region's results are row-major, so that what is computed from them
+    may have other strides than the exporter saw."""
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
 
 
 def _compile(exported: Any, chosen: PlanOptions, constants: Any) -> Program:

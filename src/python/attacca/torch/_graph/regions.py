@@ -22,6 +22,7 @@ from .._ops.region import has_kernel
 from .collectives import overlapped
 from .importer import Importer, dim_text
 from .kernels import is_stand_in
+from .memory import bound_to_memory
 from .static import hint
 
 # Ops that a region may contain although they are used outside of it too: computing them again costs
@@ -68,10 +69,13 @@ def find(graph: torch.fx.Graph) -> Found:
     importer = Importer()
     translated: set[torch.fx.Node] = set()
     left: list[Left] = []
+    bound = bound_to_memory(graph)
     for node in graph.nodes:
         if node.op != "call_function":
             continue
         try:
+            if node in bound:
+                raise Refused(bound[node])
             if is_product_op(node) and (collective := overlapped(node)):
                 raise Refused(f"Inductor overlaps it with {collective}")
             importer.statement(node)
