@@ -263,6 +263,41 @@ class Values(unittest.TestCase):
         out = torch.empty(6, 32)
         self.assertIs(attacca.fuse(lambda x, w: x @ w.T)(X, W, out=out), out)
 
+    def test_shapes_and_dtypes(self):
+        def heads(x, w):
+            batch, rows, width = x.shape
+            assert x.ndim == x.dim() == 3 and x.size() == x.shape and len(x) == batch
+            h = (x @ w).reshape(batch, rows, 2, -1).transpose(1, 2)
+            return (h * h.shape[-1]**-0.5 + h.size(-1)).to(w.dtype).reshape(*h.shape[:2], -1)
+        for dtype in (torch.float32, torch.bfloat16):
+            x, w = torch.randn(2, 5, 8).to(dtype), torch.randn(8, 6).to(dtype)
+            torch.testing.assert_close(attacca.fuse(heads)(x, w), heads(x, w), rtol=1e-2, atol=3e-2)
+
+        def flat(x, w):
+            return np.reshape(x @ w, x.size // x.shape[-1] * w.shape[1]).astype(x.dtype)
+        x, w = x.float().numpy(), w.float().numpy()
+        got = attacca.fuse(flat)(x, w)
+        np.testing.assert_allclose(got, flat(x, w), rtol=1e-5, atol=1e-5)
+
+    def test_symbolic_sizes_are_not_read(self):
+        """A number computed from one would hold for the first call alone."""
+        given = torch.randn(3, 8), torch.randn(8, 6)
+        for read in (lambda x: x.shape[0], lambda x: x.shape[-2], lambda x: tuple(x.shape),
+                     lambda x: x.size(0), len, lambda x: x.shape == (3, 8),
+                     lambda x: x.relu().shape[0]):
+            def function(x: "[M, 8]", w: "[8, N]"):
+                read(x)
+                return x @ w * x.shape[1]
+            with self.assertRaisesRegex(attacca.Error, "reads the size M, which is symbolic"):
+                attacca.fuse(function)(*given)
+        def read(x):
+            return x.dim(), x.shape[1]
+        fused = attacca.fuse(function)
+        for rows in (3, 4):
+            x = torch.randn(rows, 8)
+            torch.testing.assert_close(fused(x, given[1]), x @ given[1] * 8)
+        self.assertEqual(len(fused._plans), 1)
+
     def test_epilogues_as_functions(self):
         got = attacca.matmul(X, W.T, lambda acc, bias, gain=None: F.gelu(acc + bias) * bias, bias=B)
         torch.testing.assert_close(got, F.gelu(X @ W.T + B) * B, rtol=1e-5, atol=1e-5)
@@ -285,6 +320,11 @@ class Errors(unittest.TestCase):
                  "silu: the argument inplace=True"),
                 (lambda: attacca.fuse(lambda x: x[0])(X), "index 0.*slices"),
                 (lambda: attacca.fuse(lambda x: 3)(X), "returns a int"),
+                (lambda: attacca.fuse(lambda x: ())(X), "must return a tensor"),
+                (lambda: attacca.fuse(lambda x: [row * 2 for row in x])(X), "iterates.*unbind"),
+                (lambda: attacca.fuse(lambda x: x.__setitem__(0, 1))(X), "writes to.*where"),
+                (lambda: attacca.matmul(X, W.T, lambda acc: acc * acc.shape[1]), "reads a size"),
+                (lambda: attacca.fuse(lambda x, y: x.to(y.dtype))(X, Y.numpy()), "reads a dtype"),
                 (lambda: attacca.fuse(lambda x, y: x)(X), "missing a required argument: 'y'"),
                 (lambda: attacca.fuse(lambda x: x.to(torch.complex64))(X),
                  "cast to torch.complex64"),

@@ -149,9 +149,7 @@ class TraceCall(Call):
         if self.framework == "torch":
             torch = sys.modules["torch"]
             return torch.ones(shape, dtype=getattr(torch, name), device="cpu")
-        import numpy
-
-        return numpy.ones(shape, _numpy_dtype(numpy, name))
+        return sys.modules["numpy"].ones(shape, numpy_dtype(name))
 
     def _name_of(self, dtype: Any) -> str:
         known = _frameworks.Torch.names().get(dtype) if self.framework == "torch" \
@@ -161,7 +159,14 @@ class TraceCall(Call):
         return known
 
 
-def _numpy_dtype(numpy: Any, name: str) -> Any:
+def numpy_dtype(name: str) -> Any:
+    """The dtype of numpy or ml_dtypes with a name.
+
+    Raises:
+        Refused: There is none.
+    """
+    import numpy
+
     if hasattr(numpy, name) or name == "bool":
         return numpy.dtype(name)
     try:

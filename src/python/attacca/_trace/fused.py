@@ -215,7 +215,8 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     A function of NumPy or PyTorch keeps its own arguments, defaults and dtypes of results;
     operators and methods have those of the tensors' framework. An argument that cannot be
     translated is an error unless it has its default value. Tensors cannot be modified:
-    ``x += y`` is an error.
+    ``x += y`` is an error. ``shape``, ``ndim``, ``dtype`` and ``len`` are those of the call's
+    tensors; a size that an annotation names by a symbol cannot be read.
 
     The annotation ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or ``x: Annotated[Tensor, "[M, K]"]``
     gives a parameter symbolic sizes, so that one plan serves all values of M and K. The text may be

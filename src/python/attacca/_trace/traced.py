@@ -1,8 +1,10 @@
 """Stand-ins for tensors, and the record of what a function does to them."""
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Iterable, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from .. import _frameworks
@@ -10,7 +12,7 @@ from .._arguments import LONG_NAMES
 from .._errors import Error
 from .._functions.parts import slice_size
 from .._functions.table import BY_ATEN, BY_NUMPY
-from .calls import OPERATORS, call_method, call_numpy, call_torch, unknown
+from .calls import OPERATORS, call_method, call_numpy, call_torch, numpy_dtype, unknown
 
 # Names of dtypes in numpy, in torch and in the text form.
 _DTYPES = {name: short for short, name in LONG_NAMES.items()}
@@ -26,6 +28,35 @@ def _dtype_name(dtype: Any) -> str | None:
         return _PYTHON[dtype]
     text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     return _DTYPES.get(text.removeprefix("torch."))
+
+
+class Shape(tuple[int, ...]):
+    """A shape whose symbolic sizes cannot be read: a number that is computed from one would hold
+    for one call alone."""
+
+    def __iter__(self) -> Iterator[int]:
+        return map(_known, tuple.__iter__(self))
+
+    def __getitem__(self, index: Any) -> Any:
+        found = tuple.__getitem__(self, index)
+        return Shape(found) if isinstance(index, slice) else _known(found)
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == (tuple(other) if isinstance(other, Shape) else other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _known(size: int) -> int:
+    if type(size) is not int:
+        text = getattr(size, "text", None)
+        name = "of an axis" if text in (None, "-1") else text
+        raise Error(f"the function reads the size {name}, which is symbolic", "shape",
+                    "write -1 where a shape is given, or leave the size out of the annotation")
+    return size
 
 
 class Traced:
@@ -45,12 +76,46 @@ class Traced:
         raise Error("the function reads a tensor's value, which is unknown while tracing",
                     self._text, "use where(condition, a, b) instead of if")
 
-    __float__ = __int__ = __index__ = __len__ = __bool__
+    __float__ = __int__ = __index__ = __bool__
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         return self.__bool__()
 
-    __iter__ = None
+    def __iter__(self) -> Any:
+        raise Error("the function iterates over a tensor", self._text,
+                    "take parts with slices, unbind or split")
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise Error("the function writes to a tensor", self._text,
+                    "use where(condition, a, b), or concatenate parts")
+
+    def __len__(self) -> int:
+        return _known(self.shape[0])
+
+    @property
+    def shape(self) -> Shape:
+        if self._record.inline:
+            raise Error("an epilogue reads a size, which differs from call to call", self._text,
+                        "multiply by an operand, scalar(name)")
+        return Shape(self._sizes)
+
+    @property
+    def ndim(self) -> int:
+        return len(self._sizes)
+
+    def dim(self) -> int:
+        return len(self._sizes)
+
+    @property
+    def size(self) -> Any:
+        """torch's method, or the property of numpy's arrays."""
+        if "torch" not in self._record.frameworks:
+            return math.prod(self.shape)
+        return lambda dim=None: self.shape if dim is None else self.shape[dim]
+
+    @property
+    def dtype(self) -> Any:
+        return self._record.framework_dtype(self._dtype)
 
     def __getitem__(self, index: Any) -> Traced:
         given = list(index) if isinstance(index, tuple) else [index]
@@ -191,6 +256,7 @@ class Recorder:
     """Records calls as statements, or (``inline``) as one expression.
 
     Attributes:
+        inline: Whether it records one expression.
         frameworks: The frameworks whose rules operators and methods follow: "torch", "numpy" or
             both.
         foreign: Whether tensors of other frameworks are given, which mostly follow numpy's rules.
@@ -202,7 +268,7 @@ class Recorder:
         self.foreign = "other" in frameworks
         self.frameworks = sorted({"numpy" if f == "other" else f for f in frameworks})
         self.statements: list[str] = []
-        self._inline = inline
+        self.inline = inline
         self._named: set[str] = set()
 
     def input(self, name: str, dtype: str, sizes: Sequence[int]) -> Traced:
@@ -211,7 +277,7 @@ class Recorder:
 
     def several(self, text: str, count: int) -> list[str]:
         """Records an expression of several results; returns their names."""
-        if self._inline:
+        if self.inline:
             raise Error("a split", "epilogue", "an epilogue computes one element")
         first = len(self.statements)
         names = [f"v{first}_{i}" for i in range(count)]
@@ -220,7 +286,7 @@ class Recorder:
         return names
 
     def keep(self, text: str, dtype: str, sizes: Sequence[int]) -> Traced:
-        if self._inline:
+        if self.inline:
             return Traced(self, f"({text})", dtype, sizes)
         if text in self._named:
             return Traced(self, text, dtype, sizes)
@@ -228,6 +294,15 @@ class Recorder:
         self.statements.append(f"{name} = {text}")
         self._named.add(name)
         return Traced(self, name, dtype, sizes)
+
+    def framework_dtype(self, name: str) -> Any:
+        """The dtype as the framework whose rules hold has it."""
+        if self.frameworks == ["torch"]:
+            return getattr(sys.modules["torch"], LONG_NAMES[name])
+        if self.foreign or self.frameworks != ["numpy"]:
+            raise Error("the function reads a dtype, and tensors of several frameworks are given",
+                        "dtype", "name the dtype, as in x.to(\"float32\")")
+        return numpy_dtype(LONG_NAMES[name])
 
     def text_of(self, tensor: Traced) -> str:
         if tensor._record is not self:
@@ -259,6 +334,8 @@ class Recorder:
 
 def results_of(returned: Any) -> list[Traced]:
     results = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+    if not results:
+        raise Error("the function must return a tensor", "fn", "return one, or several as a tuple")
     for result in results:
         if not isinstance(result, Traced):
             raise Error(f"the function returns a {type(result).__name__}", "fn",
