@@ -17,7 +17,8 @@ INTS = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in (
     ("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("five", 5), ("minus", -1),
     ("far", 2**62), ("near", -2**62)))
 FLOATS = ("float[1] two_f = {2.0}, float[1] three_f = {3.0}, float[1] five_f = {5.0}, "
-          "float[1] more_f = {1.5}, float[2] scales_f = {2.0, 0.5}")
+          "float[1] more_f = {1.5}, float[2] scales_f = {2.0, 0.5}, "
+          "float[8] eight = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0}")
 SCALARS = "int64 nought = {0}, int64 single = {1}, int64 pair = {2}, int64 back = {-3}"
 # After these m is [M], half [M / 2] and length M.
 BEGIN = ("s = Shape (x) m = Slice (s, one, two) half = Div (m, two) length = Squeeze (m) "
@@ -28,6 +29,11 @@ MODELS = (
     ("half", "y = Slice (x, zero, half, one)", "float"),
     ("other half", "y = Slice (x, half, far, one)", "float"),
     ("the first five", "y = Slice (x, zero, five, one)", "float"),
+    ("all, from the end", "back_m = Neg (m) y = Slice (x, back_m, far, one)", "float"),
+    ("half from the end", "h = Neg (half) y = Slice (x, h, far, one)", "float"),
+    ("all but half", "h = Neg (half) y = Slice (x, zero, h, one)", "float"),
+    ("as many of eight", "back_m = Neg (m) e = Slice (eight, back_m, far, zero) y = Add (e, x)",
+     "float"),
     ("beyond the first", "y = Slice (x, five, far, one)", "float"),
     ("the last five", "five_back = Neg (five) y = Slice (x, five_back, far, one)", "float"),
     ("without the last three", "back_three = Neg (three) y = Slice (x, zero, back_three, one)",

@@ -31,9 +31,19 @@ struct Bounds {
   std::vector<Dim> starts, ends;
 };
 
+// Where a bound that is never positive, such as -M, lies. It counts from the end, but for sizes of
+// 0: x[-0:] is all of x.
+Dim from_the_end(Node& node, const Dim& bound, const Dim& extent) {
+  const Dim back = Dim(0) - bound;
+  if (extent == back || ir::lower_bound(back).value_or(0) > 0 || !node.lengths().may_be_short)
+    return extent - back;
+  node.lengths().clamped = true;
+  return extent * ir::minimum(back, 1) - back;
+}
+
 // A slice's bound, clamped to low..high where that is known. If the extent is a symbol, a bound
 // counts as inside, and the end of the range as the end.
-Dim clamp_bound(const Dim& bound, const Dim& extent, const Dim& low, const Dim& high) {
+Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low, const Dim& high) {
   Dim at = bound;
   if (const auto fixed = bound.maybe_value()) {
     // Exporters write INT32_MAX or INT64_MAX for the end, and their negatives for the beginning.
@@ -41,6 +51,8 @@ Dim clamp_bound(const Dim& bound, const Dim& extent, const Dim& low, const Dim& 
     if (*fixed >= kFar) return high;
     if (*fixed <= -kFar) return low;
     if (*fixed < 0) at = extent + bound;
+  } else if (ir::upper_bound(bound).value_or(1) <= 0) {
+    at = from_the_end(node, bound, extent);
   }
   const Dim above = high - at, below = at - low;
   if (below.is_static() && below.value() < 0) return low;
@@ -85,8 +97,8 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     const bool forward = step > 0;
     const Dim last = forward ? extent : extent - 1;
     const Dim first = forward || !extent.is(0) ? 0 : -1;
-    ir::SliceRange range{clamp_bound(bounds.starts[i], extent, first, last),
-                         clamp_bound(bounds.ends[i], extent, forward ? 0 : -1, last), step};
+    ir::SliceRange range{clamp_bound(node, bounds.starts[i], extent, first, last),
+                         clamp_bound(node, bounds.ends[i], extent, forward ? 0 : -1, last), step};
     if (!extent.is_static() && bounds.starts[i].is_static() && bounds.ends[i].is_static())
       clamp_to_length(node, range, extent);
     const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;
