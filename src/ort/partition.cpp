@@ -35,7 +35,9 @@ constexpr std::string_view kViews[] = {"Flatten", "Identity", "Reshape", "Squeez
 
 // What the importer reads as products of slices and of unrolled steps, and ONNX Runtime has kernels
 // for. Sorted.
-constexpr std::string_view kLeft[] = {"Conv", "GRU", "LSTM", "RNN"};
+constexpr std::string_view kLeft[] = {"AveragePool", "Conv", "ConvInteger", "ConvTranspose",
+                                      "FusedConv",   "GRU",  "LSTM",        "MaxPool",
+                                      "QLinearConv", "RNN"};
 
 static_assert(std::ranges::is_sorted(kLeft) && std::ranges::is_sorted(kProducts) &&
               std::ranges::is_sorted(kTails) && std::ranges::is_sorted(kViews));

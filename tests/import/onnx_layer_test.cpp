@@ -75,6 +75,31 @@ TEST(OnnxConv, WhatItCannotRead) {
       "auto_pad=SOME"));
 }
 
+Model pool(const std::string& op, std::vector<std::string> x, Attributes attributes) {
+  attributes.emplace("kernel_shape", std::vector<int64_t>{3, 3});
+  attributes.emplace("strides", std::vector<int64_t>{2, 2});
+  Model model(22);
+  model.input("x", std::move(x)).node(op, {"x"}, {"y"}, attributes).output("y");
+  return model;
+}
+
+TEST(OnnxPool, CeilModeAddsPlacesThatBeginOnAnElement) {
+  const std::vector<std::string> x{"N", "2", "8", "7"};
+  EXPECT_EQ(shape_of_result(pool("MaxPool", x, {})), "[N, 2, 3, 3]");
+  EXPECT_EQ(shape_of_result(pool("MaxPool", x, {{"ceil_mode", int64_t{1}}})), "[N, 2, 4, 3]");
+  EXPECT_EQ(shape_of_result(pool("AveragePool", {"N", "2", "H", "7"}, {})),
+            "[N, 2, H + -1*floordiv(H, 2) + -1, 3]");
+}
+
+TEST(OnnxPool, IndicesAreRefused) {
+  Model model(22);
+  model.input("x", {"1", "2", "8", "8"})
+      .node("MaxPool", {"x"}, {"y", "at"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}})
+      .output("y")
+      .output("at");
+  EXPECT_TRUE(mentions(error_of(model).what, "Indices (output 1)"));
+}
+
 Model recurrent(const std::string& op, const std::string& steps, int64_t gates,
                 Attributes attributes = {}) {
   const int64_t rows = gates * 4;

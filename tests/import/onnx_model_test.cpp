@@ -42,22 +42,22 @@ TEST(OnnxModel, AnInitializerListedAsInputIsAConstant) {
 TEST(OnnxModel, EveryUnsupportedOpIsListedAtOnce) {
   Model model;
   model.input("x", {"1", "1", "4", "4"});
-  model.node("ConvTranspose", {"x", "x"}, {"a"})
+  model.node("GridSample", {"x", "x"}, {"a"})
       .node("Relu", {"a"}, {"b"})
-      .node("ConvTranspose", {"b", "x"}, {"c"});
+      .node("GridSample", {"b", "x"}, {"c"});
   model.node("Mish", {"c"}, {"d"}).node("Attention", {"d"}, {"e"}, {}, "my.domain").output("e");
   model.proto().mutable_graph()->mutable_node(0)->set_name("first");
   EXPECT_EQ(error_of(model).what,
             "the model uses ops that are not supported:\n  Attention of domain my.domain: e\n  "
-            "ConvTranspose: first, c\n  Mish in opset 17: d");
+            "GridSample: first, c\n  Mish in opset 17: d");
 }
 
 TEST(OnnxModel, OfManyUnsupportedNodesTheFirstAreListed) {
   Model model;
   model.input("x", {"1", "1", "4", "4"}).output("c8");
-  for (int i = 0; i < 9; ++i) model.node("ConvTranspose", {"x", "x"}, {fmt::format("c{}", i)});
+  for (int i = 0; i < 9; ++i) model.node("GridSample", {"x", "x"}, {fmt::format("c{}", i)});
   EXPECT_EQ(error_of(model).what,
-            "the model uses ops that are not supported:\n  ConvTranspose: 9 nodes, c0, c1, c2, c3, "
+            "the model uses ops that are not supported:\n  GridSample: 9 nodes, c0, c1, c2, c3, "
             "c4, c5, c6, c7 ...");
 }
 

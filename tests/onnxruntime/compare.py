@@ -30,7 +30,8 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
         "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",
         "QAttention", "MultiHeadAttention", "GroupQueryAttention", "MoE", "QMoE",
-        "EmbedLayerNormalization", "Conv", "RNN", "GRU", "LSTM")
+        "EmbedLayerNormalization", "Conv", "FusedConv", "ConvTranspose", "AveragePool", "RNN",
+        "GRU", "LSTM")
 
 
 def same(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> Any:

@@ -105,7 +105,7 @@ def two_regions() -> Model:
     regions, and `a` goes from one to the other."""
     g = Graph(np.random.default_rng(3))
     a = g("Relu", g("MatMul", "x", g.weight(16, 16)))
-    g("MatMul", g("Mul", a, g("MaxPool", a, kernel_shape=[1])), g.weight(16, 8))
+    g("MatMul", g("Mul", a, g("LpPool", a, kernel_shape=[1])), g.weight(16, 8))
     return Model("two regions", g.model({"x": ["n", 2, 16]}, [g.nodes[-1].output[0]]),
                  [{"x": np.ones((n, 2, 16), np.float32)} for n in (4, 9)], 1e-5)
 
@@ -163,7 +163,7 @@ class CudaPlugin(unittest.TestCase):
             DRIVER.reset()
             with_us.run(None, feeds)
             rows = len(feeds["x"])
-            # x and MaxPool's result; what MaxPool reads and the region's result.
+            # x and LpPool's result; what MaxPool reads and the region's result.
             uploads, downloads = DRIVER.calls("cuMemcpyHtoD"), DRIVER.calls("cuMemcpyDtoH")
             wide, narrow = str(rows * 2 * 16 * 4), str(rows * 2 * 8 * 4)
             self.assertEqual([line.split()[1] for line in uploads], [wide, wide])

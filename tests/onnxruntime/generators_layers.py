@@ -1,13 +1,13 @@
 """What makes a random graph of convolutions and of recurrent layers."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import TensorProto as T
 
 from cases import NUMPY, Case
-from generators import after, of, small, typed
+from generators import after, integers_between, of, scale_fill, small, small_scale, typed
 
 
 def narrow(dtype: int) -> Any:
@@ -32,9 +32,25 @@ def kernel_window(case: Case) -> tuple[list[int], list[int], list[int], list[int
     return kernel, strides, dilations, pads, sizes
 
 
-@of("Conv")
-def convolution(case: Case) -> None:
-    dtype = typed(case, T.FLOAT, T.FLOAT, T.DOUBLE)
+def with_names(case: Case, dims: list[Any]) -> list[Any]:
+    """Some axes behind the first two as symbols."""
+    for axis in range(2, len(dims)):
+        if case.maybe(0.2):
+            case.sizes[f"H{axis}"] = dims[axis]
+            dims[axis] = f"H{axis}"
+    return dims
+
+
+class Window(NamedTuple):
+    kernel: list[int]
+    groups: int
+    depth: int    # channels of a group
+    filters: int  # of all groups
+    dims: list[Any]  # of x
+    given: dict[str, Any]
+
+
+def convolved(case: Case) -> Window:
     kernel, strides, dilations, pads, sizes = kernel_window(case)
     groups, depth, filters = case.one(1, 1, 1, 2, 3), case.one(1, 2, 3), case.one(1, 2)
     given: dict[str, Any] = {"strides": strides, "dilations": dilations}
@@ -49,17 +65,109 @@ def convolution(case: Case) -> None:
         given["group"] = groups
     if case.maybe():
         given["kernel_shape"] = kernel
-    dims: list[Any] = [case.dim(zero=False), groups * depth, *sizes]
-    for axis in range(2, len(dims)):
-        if case.maybe(0.2):
-            case.sizes[f"H{axis}"] = dims[axis]
-            dims[axis] = f"H{axis}"
+    dims = with_names(case, [case.dim(zero=False), groups * depth, *sizes])
+    return Window(kernel, groups, depth, groups * filters, dims, given)
+
+
+@of("Conv", "FusedConv")
+def convolution(case: Case) -> None:
+    fused = case.row.name == "FusedConv"
+    dtype = typed(case, T.FLOAT, *(() if fused else (T.FLOAT, T.DOUBLE)))
+    at = convolved(case)
+    if fused:
+        name, params = case.one(("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.25]),
+                                ("Clip", [-0.5, 2.0]), ("HardSigmoid", [0.25, 0.5]))
+        at.given["activation"] = name
+        if params:
+            at.given["activation_params"] = params
     fill = small(dtype) if case.maybe() else None
-    inputs = [case.input("x", dtype, dims, fill),
-              case.input("w", dtype, [groups * filters, depth, *kernel], fill)]
+    inputs = [case.input("x", dtype, at.dims, fill),
+              case.input("w", dtype, [at.filters, at.depth, *at.kernel], fill)]
     if case.maybe():
-        inputs.append(case.input("b", dtype, [groups * filters], fill))
+        inputs.append(case.input("b", dtype, [at.filters], fill))
+    case.tested(inputs, **at.given)
+    after(case)
+
+
+@of("ConvTranspose")
+def conv_transpose(case: Case) -> None:
+    dtype = typed(case, T.FLOAT)
+    kernel, strides, dilations, _, sizes = kernel_window(case)
+    groups, depth, filters = case.one(1, 1, 1, 2, 3), case.one(1, 2, 3), case.one(1, 2)
+    # Pads take no more than each axis has.
+    pads = [case.one(0, min(1, (k - 1) * d)) for k, d in zip(kernel, dilations)] * 2
+    given: dict[str, Any] = {"strides": strides, "dilations": dilations, "pads": pads}
+    if case.maybe(0.4):
+        given["output_padding"] = [int(case.rng.integers(max(s, d))) for s, d in
+                                   zip(strides, dilations)]
+    if groups > 1:
+        given["group"] = groups
+    dims = with_names(case, [case.dim(zero=False), groups * depth, *sizes])
+    inputs = [case.input("x", dtype, dims, small(dtype)),
+              case.input("w", dtype, [groups * depth, filters, *kernel], small(dtype))]
+    if case.maybe():
+        inputs.append(case.input("b", dtype, [groups * filters], small(dtype)))
     case.tested(inputs, **given)
+    after(case)
+
+
+@of("ConvInteger")
+def conv_integer(case: Case) -> None:
+    typed(case, T.UINT8)  # ONNX Runtime has no other
+    at = convolved(case)
+    weights = case.one(T.UINT8, T.INT8)
+    case.exact = True
+    inputs = [case.input("x", T.UINT8, at.dims),
+              case.input("w", weights, [at.filters, at.depth, *at.kernel])]
+    if case.maybe(0.7):
+        inputs.append(case.input("zx", T.UINT8, []))
+        if case.maybe():
+            inputs.append(case.input("zw", weights, []))
+    case.tested(inputs, **at.given)
+
+
+@of("QLinearConv")
+def qlinear_conv(case: Case) -> None:
+    dtype = T.UINT8 if case.maybe(0.7) else T.INT8
+    typed(case, dtype)
+    weights = case.one(T.UINT8, T.INT8) if dtype == T.UINT8 else T.INT8
+    at = convolved(case)
+    case.exact = True
+    each = [at.filters] if case.maybe() else []
+    zero = integers_between(120, 136, dtype) if dtype == T.UINT8 else integers_between(-5, 5, dtype)
+    inputs = [case.input("x", dtype, at.dims), case.input("sx", T.FLOAT, [], small_scale(case)),
+              case.input("zx", dtype, [], zero),
+              case.input("w", weights, [at.filters, at.depth, *at.kernel], constant=True),
+              case.input("sw", T.FLOAT, each, small_scale(case), constant=True),
+              case.input("zw", weights, each, integers_between(0, 0, weights), constant=True),
+              case.input("sy", T.FLOAT, [], scale_fill(case)), case.input("zy", dtype, [], zero)]
+    if case.maybe():
+        inputs.append(case.input("b", T.INT32, [at.filters], constant=True))
+    case.tested(inputs, **at.given)
+
+
+@of("MaxPool", "AveragePool")
+def pool(case: Case) -> None:
+    average = case.row.name == "AveragePool"
+    dtype = typed(case, T.FLOAT)
+    kernel, strides, dilations, _, sizes = kernel_window(case)
+    given: dict[str, Any] = {"kernel_shape": kernel, "strides": strides}
+    if case.opset >= (19 if average else 10) and case.maybe(0.4):
+        given["dilations"] = dilations
+    # Every window meets an element.
+    pads = [case.one(0, 0, min(1, k - 1)) if "dilations" not in given else 0 for k in kernel]
+    mode = case.one("NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
+    if mode == "NOTSET":
+        given["pads"] = pads * 2
+        if case.opset >= 10 and case.maybe(0.4):
+            given["ceil_mode"] = 1
+    elif mode == "VALID" or "dilations" not in given:
+        given["auto_pad"] = mode
+    if average and case.opset >= 7 and case.maybe():
+        given["count_include_pad"] = 1
+    dims = with_names(case, [case.dim(zero=False), case.one(1, 2, 3), *sizes])
+    case.exact = not average
+    case.tested([case.input("x", dtype, dims)], **given)
     after(case)
 
 

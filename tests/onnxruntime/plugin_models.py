@@ -110,7 +110,7 @@ def convolutions(rng: np.random.Generator) -> tuple[bytes, Any]:
     x = g("Relu", g("Conv", "x", g.weight(8, 3, 3, 3), g.weight(8), pads=[1, 1, 1, 1]))
     shape = g("Shape", x)
     rows = g("Unsqueeze", g("Gather", shape, np.int64(0), axis=0), np.array([0]))
-    flat = g("Reshape", g("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2]),
+    flat = g("Reshape", g("LpPool", x, kernel_shape=[2, 2], strides=[2, 2]),
              g("Concat", rows, np.array([-1]), axis=0))
     y = g("Relu", g("Add", g("MatMul", flat, g.weight(8 * 16, 40)), g.weight(40)))
     z = g("Conv", g("Reshape", y, np.array([-1, 1, 8, 5])), g.weight(2, 1, 3, 3))
@@ -198,7 +198,7 @@ MADE: list[tuple[str, Callable[[Any], Any], dict[str, Any]]] = [
     ("mlp, any batch", lambda rng: mlp(rng, T.FLOAT, "batch", [5, 1, 64]), {"tolerance": 1e-5}),
     ("mlp, fp16", lambda rng: mlp(rng, T.FLOAT16, "batch", [5, 32]), {"tolerance": 3e-3}),
     ("block", block, {"tolerance": 1e-5}),
-    ("convolutions", convolutions, {"tolerance": 1e-5, "left": ("Conv", "MaxPool")}),
+    ("convolutions", convolutions, {"tolerance": 1e-5, "left": ("Conv", "LpPool")}),
     # One step of the last quantisation, which is 0.1 of values up to 12.
     ("quantized", quantized, {"tolerance": 0.02}),
     ("quantized at run time", dynamic_quantized, {"tolerance": 1e-5}),

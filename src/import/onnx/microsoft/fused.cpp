@@ -40,9 +40,10 @@ struct Activation {
 
 Result<Expr> activated(Node& node, const Expr& x) {
   static const Activation kActivations[] = {
-      {"Relu", Op::Relu, {}},  {"Sigmoid", Op::Sigmoid, {}},
-      {"Tanh", Op::Tanh, {}},  {"LeakyRelu", Op::LeakyRelu, {0.01}},
-      {"Elu", Op::Elu, {1.0}}, {"HardSigmoid", Op::HardSigmoid, {0.2, 0.5}}};
+      {"Relu", Op::Relu, {}},     {"Sigmoid", Op::Sigmoid, {}},
+      {"Tanh", Op::Tanh, {}},     {"LeakyRelu", Op::LeakyRelu, {0.01}},
+      {"Elu", Op::Elu, {1.0}},    {"HardSigmoid", Op::HardSigmoid, {0.2, 0.5}},
+      {"Clip", Op::Clamp, {0, 0}}};
   const std::string wanted = node.text("activation", "");
   if (wanted.empty()) return x;
   for (const Activation& activation : kActivations) {
@@ -50,6 +51,10 @@ Result<Expr> activated(Node& node, const Expr& x) {
     std::vector<double> params = activation.params;
     constexpr std::string_view kNames[] = {"activation_alpha", "activation_beta"};
     for (size_t i = 0; i < params.size(); ++i) params[i] = node.real(kNames[i], params[i]);
+    if (const auto* given = node.attribute("activation_params"))  // FusedConv's
+      params.assign(given->floats().begin(), given->floats().end());
+    if (params.size() != activation.params.size())
+      return fail(fmt::format("{} activation_params of {}", params.size(), wanted));
     return emit_with(activation.op, x, std::move(params));
   }
   return fail(fmt::format("activation={} is not supported", wanted));
@@ -123,6 +128,14 @@ Result<Outputs> fused_mat_mul(Node& node) {
 Result<Outputs> fused_gemm(Node& node) {
   ATTACCA_TRY(const Outputs product, gemm(node));
   ATTACCA_TRY(const Expr result, activated(node, node.expr(*product.entries[0].value)));
+  return result;
+}
+
+// With a tensor to add, input 3, before the activation.
+Result<Outputs> fused_conv(Node& node) {
+  ATTACCA_TRY(const Outputs product, convolution(node));
+  const Expr y = node.expr(*product.entries[0].value);
+  ATTACCA_TRY(const Expr result, activated(node, node.has(3) ? y + node.x(3) : y));
   return result;
 }
 

@@ -5,108 +5,39 @@
 #include "fmt/format.h"
 
 #include "import/onnx/ops.hpp"
+#include "import/onnx/products/linear.hpp"
+#include "import/onnx/products/windows.hpp"
 #include "ir/graph/size_functions.hpp"
 
 namespace attacca::import {
 namespace {
 
 using ir::Dim;
+using ir::DType;
 using ir::Op;
 using ir::Shape;
 using ir::Value;
-
-// Places in a kernel, each of which is a slice of the input.
-constexpr int64_t kMostPlaces = 1024;
-
-// One spatial axis.
-struct Window {
-  int64_t kernel, stride, dilation;
-  Dim before, after;  // zeros
-  Dim extent, places;
-};
 
 struct Convolution {
   Expr x, weights;
   Dim batch;
   int64_t channels, groups, filters;  // channels: of a group
-  std::vector<Window> windows;
-  std::optional<Expr> bias;
-
-  int64_t kernel_places() const {
-    int64_t count = 1;
-    for (const Window& window : windows) count *= window.kernel;
-    return count;
-  }
-  Shape places() const {
-    Shape shape;
-    for (const Window& window : windows) shape.push_back(window.places);
-    return shape;
-  }
+  Windows windows;
+  Expr border;  // around x: a zero
+  std::optional<Expr> bias = {};
+  // Of bytes the product is in s32. Zero points: of x a scalar, of weights also one a filter.
+  bool bytes = false;
+  std::optional<Value> zero_x = {}, zero_weights = {};
 };
 
-// One number a spatial axis, or `otherwise` for each.
-Result<std::vector<int64_t>> per_axis(Node& node, std::string_view name, size_t count,
-                                      int64_t otherwise, int64_t least) {
-  auto values = node.integer_list(name).value_or(std::vector<int64_t>(count, otherwise));
-  constexpr int64_t kLimit = int64_t{1} << 31;
-  const auto fits = [&](int64_t value) { return value >= least && value < kLimit; };
-  if (values.size() != count || !std::all_of(values.begin(), values.end(), fits))
-    return fail(fmt::format("{} must have {} numbers of {} or more", name, count, least));
-  return values;
-}
+struct Inputs {
+  size_t x, weights;
+};
 
-// The zeros around an axis, and the places of the kernel along it.
-Status place_window(Window& window, const std::string& mode) {
-  const Dim reach = window.dilation * (window.kernel - 1) + 1;
-  if (mode == "SAME_UPPER" || mode == "SAME_LOWER") {
-    window.places = ir::ceil_div(window.extent, window.stride);
-    const Dim zeros = ir::maximum((window.places - 1) * window.stride + reach - window.extent, 0);
-    window.before = mode == "SAME_UPPER" ? ir::floor_div(zeros, 2) : ir::ceil_div(zeros, 2);
-    window.after = zeros - window.before;
-    return {};
-  }
-  const Dim span = window.extent + window.before + window.after - reach;
-  if (span.is_static() && span.value() < 0)
-    return fail(fmt::format("a kernel that reaches over {} of {} elements", ir::to_string(reach),
-                            ir::to_string(window.extent + window.before + window.after)));
-  window.places = ir::floor_div(span, window.stride) + 1;
-  return {};
-}
-
-Result<std::vector<Window>> read_windows(Node& node, const Shape& x, const Shape& weights) {
-  const size_t count = x.size() - 2;
-  std::vector<int64_t> own;
-  for (size_t i = 0; i < count; ++i) own.push_back(weights[i + 2].value());
-  if (const auto kernel = node.integer_list("kernel_shape"); kernel && *kernel != own)
-    return fail(
-        fmt::format("kernel_shape is not that of weights of shape {}", ir::to_string(weights)));
-  const std::string mode = node.text("auto_pad", "NOTSET");
-  if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
-    return fail(fmt::format("auto_pad={} is not supported", mode), {},
-                "use NOTSET, VALID, SAME_UPPER or SAME_LOWER");
-  ATTACCA_TRY(const auto strides, per_axis(node, "strides", count, 1, 1));
-  ATTACCA_TRY(const auto dilations, per_axis(node, "dilations", count, 1, 1));
-  std::vector<int64_t> pads(2 * count, 0);
-  if (mode == "NOTSET") {
-    ATTACCA_TRY(pads, per_axis(node, "pads", 2 * count, 0, 0));
-  }
-  std::vector<Window> windows;
-  for (size_t i = 0; i < count; ++i) {
-    Window& window = windows.emplace_back(
-        Window{own[i], strides[i], dilations[i], pads[i], pads[i + count], x[i + 2], {}});
-    ATTACCA_TRY_VOID(place_window(window, mode));
-  }
-  return windows;
-}
-
-Result<Convolution> read_convolution(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(const Value weights, node.input(1));
+Result<Convolution> read_convolution(Node& node, const Inputs& at) {
+  ATTACCA_TRY(const Value x, node.input(at.x));
+  ATTACCA_TRY(const Value weights, node.input(at.weights));
   const Shape shape = node.shape(x), kernel = node.shape(weights);
-  if (!ir::is_float(node.dtype(x)) || node.dtype(x) != node.dtype(weights))
-    return fail(fmt::format("a convolution of {} by {}", ir::name(node.dtype(x)),
-                            ir::name(node.dtype(weights))),
-                {}, "give both the same float type");
   if (shape.size() < 3 || kernel.size() != shape.size() || !ir::is_static(kernel))
     return fail(fmt::format("x of shape {} with weights of shape {}", ir::to_string(shape),
                             ir::to_string(kernel)),
@@ -116,86 +47,78 @@ Result<Convolution> read_convolution(Node& node) {
       !(shape[1] == kernel[1] * Dim(groups)) || ir::element_count(kernel).is(0))
     return fail(fmt::format("{} groups for x of shape {} with weights of shape {}", groups,
                             ir::to_string(shape), ir::to_string(kernel)));
-  ATTACCA_TRY(std::vector<Window> windows, read_windows(node, shape, kernel));
-  Convolution result{node.expr(x), node.expr(weights), shape[0], kernel[1].value(), groups,
-                     filters,      std::move(windows), {}};
-  if (result.kernel_places() > kMostPlaces)
-    return fail(fmt::format("a kernel of {} elements, of which each is a slice of the input",
-                            result.kernel_places()),
-                {}, "run the file with ONNX Runtime");
-  if (!node.has(2)) return result;
-  ATTACCA_TRY(const Value bias, node.input(2));
-  if (!(node.shape(bias) == Shape{filters}))
+  std::vector<int64_t> own;
+  for (size_t i = 2; i < kernel.size(); ++i) own.push_back(kernel[i].value());
+  if (const auto given = node.integer_list("kernel_shape"); given && *given != own)
     return fail(
-        fmt::format("a bias of shape {} for {} filters", ir::to_string(node.shape(bias)), filters));
-  result.bias = node.expr(bias);
-  return result;
+        fmt::format("kernel_shape is not that of weights of shape {}", ir::to_string(kernel)));
+  ATTACCA_TRY(Windows windows, read_windows(node, shape, own));
+  return Convolution{
+      node.expr(x),       node.expr(weights),          shape[0], kernel[1].value(), groups, filters,
+      std::move(windows), scalar_like(node.expr(x), 0)};
 }
 
-// x with zeros around it.
-Expr with_zeros(Node& node, const Convolution& of) {
-  Expr x = of.x;
-  for (size_t i = 0; i < of.windows.size(); ++i) {
-    const auto axis = static_cast<int64_t>(i) + 2;
-    std::vector<Expr> parts{x};
-    const auto add = [&](const Dim& count, bool front) {
-      if (count.is(0) || !x.value) return;
-      Shape border = node.shape(*x.value);
-      border[i + 2] = count;
-      parts.insert(front ? parts.begin() : parts.end(),
-                   broadcast_to(scalar_like(x, 0), std::move(border)));
-    };
-    add(of.windows[i].before, true);
-    add(of.windows[i].after, false);
-    x.value = parts.size() == 1 ? x.value : concat(parts, axis).value;
-  }
-  return x;
+Status read_bias(Node& node, Convolution& of, size_t at) {
+  if (!node.has(at)) return {};
+  ATTACCA_TRY(const Value bias, node.input(at));
+  if (!(node.shape(bias) == Shape{of.filters}))
+    return fail(fmt::format("a bias of shape {} for {} filters", ir::to_string(node.shape(bias)),
+                            of.filters));
+  of.bias = node.expr(bias);
+  return {};
 }
 
-// What one element of the kernel meets.
-Expr under(const Convolution& of, const Expr& x, int64_t place) {
-  ir::SliceAttrs part{{{0, of.batch, 1}, {0, of.channels * of.groups, 1}}};
-  bool whole = true;
-  part.ranges.resize(of.windows.size() + 2);
-  for (size_t i = of.windows.size(); i-- > 0;) {
-    const Window& window = of.windows[i];
-    const Dim begin = place % window.kernel * window.dilation;
-    place /= window.kernel;
-    const Dim end = begin + (window.places - 1) * window.stride + 1;
-    whole = whole && window.stride == 1 && begin.is(0) &&
-            end == window.extent + window.before + window.after;
-    part.ranges[i + 2] = {begin, end, window.stride};
+// One number a filter in the shape that `filters` gives them; a scalar as it is.
+Expr for_filters(Node& node, const Expr& x, const Shape& filters) {
+  if (!x.value || ir::element_count(node.shape(*x.value)).is(1))
+    return x.value ? folded(reshape(x, {})) : x;
+  return folded(reshape(x, filters));
+}
+
+// The product of weights and patches in this order or, with `turned`, in the other one.
+Expr product(Node& node, const Convolution& of, const Expr& weights, const Expr& patches,
+             const Shape& filters, bool turned) {
+  if (!of.bytes) return turned ? matmul(patches, weights) : matmul(weights, patches);
+  for (const Expr* operand : {&weights, &patches})
+    if (!operand->value) return *operand;
+  QuantizedOperand a{*weights.value, of.zero_weights}, b{*patches.value, of.zero_x};
+  if (a.zero) {
+    const Expr zeros = for_filters(node, node.expr(*a.zero), filters);
+    if (!zeros.value) return zeros;
+    a.zero = *zeros.value;
   }
-  return whole ? x : emit(Op::Slice, std::vector<Expr>{x}, std::move(part));
+  const auto result = turned ? integer_product(node, b, a) : integer_product(node, a, b);
+  return result ? *result : Expr{&node.graph(), tl::make_unexpected(result.error())};
 }
 
 // weights [M, K] @ patches [N, K, places], or the same for each group.
 Expr by_weights(Node& node, const Convolution& of) {
-  const int64_t kernel = of.kernel_places(), depth = of.channels * kernel;
+  const int64_t kernel = elements(of.windows), depth = of.channels * kernel;
   const int64_t filters = of.filters / of.groups;
-  const Dim places = ir::element_count(of.places());
-  const Expr x = with_zeros(node, of);
+  const Dim count = ir::element_count(places(of.windows));
+  const Expr x = surrounded(node, of.x, of.border, of.windows);
   const bool grouped = of.groups > 1;
   const auto shaped = [&](Shape shape) {
     if (grouped) shape.insert(shape.begin() + 1, of.groups);
     return shape;
   };
   std::vector<Expr> parts;
-  for (int64_t place = 0; place < kernel; ++place)
-    parts.push_back(reshape(under(of, x, place), shaped({of.batch, of.channels, 1, places})));
+  for (int64_t at = 0; at < kernel; ++at)
+    parts.push_back(
+        reshape(under(node, x, of.windows, at), shaped({of.batch, of.channels, 1, count})));
   const Expr patches = reshape(parts.size() == 1 ? parts[0] : concat(parts, grouped ? 3 : 2),
-                               shaped({of.batch, depth, places}));
+                               shaped({of.batch, depth, count}));
   const Expr weights = folded(
       reshape(of.weights, grouped ? Shape{of.groups, filters, depth} : Shape{filters, depth}));
-  Expr y = matmul(weights, patches);
-  if (of.bias)
-    y = y + folded(reshape(*of.bias, grouped ? Shape{of.groups, filters, 1} : Shape{filters, 1}));
+  const Shape columns = grouped ? Shape{of.groups, filters, 1} : Shape{filters, 1};
+  Expr y = product(node, of, weights, patches, columns, false);
+  if (of.bias) y = y + folded(reshape(*of.bias, columns));
   return y;
 }
 
 // Whether the patches are next to each other and fill the input, up to a rest at the end.
 bool is_cut_into_patches(const Convolution& of) {
-  return of.groups == 1 && of.kernel_places() > 1 &&
+  return of.groups == 1 && elements(of.windows) > 1 &&
          std::all_of(of.windows.begin(), of.windows.end(), [](const Window& window) {
            return window.kernel == window.stride && window.dilation == 1 && window.before.is(0) &&
                   window.after.is(0);
@@ -204,7 +127,7 @@ bool is_cut_into_patches(const Convolution& of) {
 
 // patches [N, places, K] @ weights [K, M], transposed: an image cut into patches is a list of them,
 // and mostly becomes one again.
-Expr by_patches(const Convolution& of) {
+Expr by_patches(Node& node, const Convolution& of) {
   Expr x = of.x;
   Shape cut{of.batch, of.channels};
   std::vector<int64_t> order{0};
@@ -219,23 +142,196 @@ Expr by_patches(const Convolution& of) {
   }
   order.push_back(1);
   for (size_t i = 0; i < of.windows.size(); ++i) order.push_back(order[i + 1] + 1);
-  const int64_t depth = of.channels * of.kernel_places();
-  const Expr patches =
-      reshape(permute(reshape(x, cut), order), {of.batch, ir::element_count(of.places()), depth});
-  const Expr weights = folded(reshape(of.weights, {of.filters, depth}));
-  Expr y = matmul(patches, emit(Op::Transpose, weights));
+  const int64_t depth = of.channels * elements(of.windows);
+  const Expr patches = reshape(permute(reshape(x, cut), order),
+                               {of.batch, ir::element_count(places(of.windows)), depth});
+  const Expr weights = emit(Op::Transpose, folded(reshape(of.weights, {of.filters, depth})));
+  Expr y = product(node, of, weights, patches, {of.filters}, true);
   if (of.bias) y = y + *of.bias;
   return emit(Op::Transpose, y);
+}
+
+Expr convolved(Node& node, const Convolution& of) {
+  const Expr y = is_cut_into_patches(of) ? by_patches(node, of) : by_weights(node, of);
+  Shape shape = places(of.windows);
+  shape.insert(shape.begin(), {of.batch, Dim(of.filters)});
+  return reshape(y, std::move(shape));
+}
+
+// x with stride - 1 zeros between the elements of each axis.
+Expr spread(Node& node, Expr x, const Windows& windows) {
+  for (size_t i = 0; i < windows.size(); ++i) {
+    const int64_t stride = windows[i].stride;
+    if (stride == 1 || !x.value) continue;
+    const auto axis = static_cast<int64_t>(i) + 2;
+    Shape wide = node.shape(*x.value), split = wide;
+    split.insert(split.begin() + axis + 1, 1);
+    Shape zeros = split;
+    zeros[i + 3] = stride - 1;
+    const Dim extent = wide[i + 2];
+    wide[i + 2] = extent * stride;
+    const Expr with = concat({reshape(x, split), broadcast_to(scalar_like(x, 0), zeros)}, axis + 1);
+    x.value = slice_axis(reshape(with, wide), axis, 0, (extent - 1) * stride + 1).value;
+  }
+  return x;
+}
+
+// weights [C, M / group, kernel...] as those of the convolution that undoes it: [M, C / group,
+// kernel...], each kernel in reverse.
+Expr reversed(const Expr& weights, const Shape& shape, int64_t groups) {
+  const int64_t channels = shape[0].value() / groups, filters = shape[1].value();
+  Shape cut{groups, channels, filters}, result{groups * filters, channels};
+  std::vector<int64_t> order{0, 2, 1};
+  for (size_t axis = 2; axis < shape.size(); ++axis) {
+    order.push_back(static_cast<int64_t>(axis) + 1);
+    cut.push_back(shape[axis]);
+    result.push_back(shape[axis]);
+  }
+  Expr turned = reshape(permute(reshape(weights, cut), order), result);
+  for (size_t axis = 2; axis < shape.size(); ++axis)
+    turned = slice_axis(turned, static_cast<int64_t>(axis), shape[axis] - 1, -1, -1);
+  return folded(turned);
+}
+
+// What the result loses at both ends of an axis; `full` is its extent with all.
+struct Trimmed {
+  Dim begin, end, extent;
+};
+
+Result<std::vector<Trimmed>> read_trims(Node& node, const Windows& windows, const Shape& full) {
+  const size_t count = windows.size();
+  const std::string mode = node.text("auto_pad", "NOTSET");
+  const auto wanted = node.integer_list("output_shape");
+  const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
+  if ((!same && mode != "NOTSET" && mode != "VALID") || (wanted && wanted->size() != count))
+    return fail(fmt::format("auto_pad={} with {} extents of output_shape", mode,
+                            wanted ? wanted->size() : 0));
+  std::vector<int64_t> pads(2 * count, 0);
+  if (mode == "NOTSET" && !wanted) {
+    ATTACCA_TRY(pads, per_axis(node, "pads", 2 * count, 0, 0));
+  }
+  std::vector<Trimmed> trims;
+  for (size_t i = 0; i < count; ++i) {
+    Dim begin = pads[i], end = pads[i + count];
+    if (wanted || same) {
+      const Dim extent = wanted ? Dim((*wanted)[i]) : windows[i].extent * windows[i].stride;
+      const Dim total = full[i] - extent, half = ir::floor_div(total, 2);
+      begin = mode == "SAME_UPPER" ? half : total - half;
+      end = total - begin;
+    }
+    const Dim rest = full[i] - begin - end;
+    for (const Dim& each : {begin, end, rest})
+      if (each.is_static() && each.value() < 0)
+        return fail(
+            fmt::format("an extent of {} of {}", ir::to_string(rest), ir::to_string(full[i])));
+    trims.push_back({begin, end, rest});
+  }
+  return trims;
+}
+
+Status check_floats(Node& node) {
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Value weights, node.input(1));
+  if (ir::is_float(node.dtype(x)) && node.dtype(x) == node.dtype(weights)) return {};
+  return fail(fmt::format("a convolution of {} by {}", ir::name(node.dtype(x)),
+                          ir::name(node.dtype(weights))),
+              {}, "give both the same float type");
+}
+
+// Zero points at these inputs. What is around x is x's.
+Status read_zeros(Node& node, Convolution& of, const Inputs& zeros) {
+  of.bytes = true;
+  if (node.has(zeros.weights)) {
+    ATTACCA_TRY(of.zero_weights, node.input(zeros.weights));
+  }
+  if (!node.has(zeros.x)) return {};
+  ATTACCA_TRY(const Value zero, node.input(zeros.x));
+  if (!ir::element_count(node.shape(zero)).is(1) || node.dtype(zero) != node.dtype(*of.x.value))
+    return fail(fmt::format("a zero point {} of x", ir::to_string(node.graph().type(zero))), {},
+                "give one number of x's type");
+  of.border = folded(reshape(node.expr(zero), {}));
+  ATTACCA_TRY(of.zero_x, of.border.value);
+  return {};
 }
 
 }  // namespace
 
 Result<Outputs> convolution(Node& node) {
-  ATTACCA_TRY(const Convolution of, read_convolution(node));
-  const Expr y = is_cut_into_patches(of) ? by_patches(of) : by_weights(node, of);
-  Shape shape = of.places();
-  shape.insert(shape.begin(), {of.batch, Dim(of.filters)});
-  return reshape(y, std::move(shape));
+  ATTACCA_TRY_VOID(check_floats(node));
+  ATTACCA_TRY(Convolution of, read_convolution(node, {0, 1}));
+  ATTACCA_TRY_VOID(read_bias(node, of, 2));
+  return convolved(node, of);
+}
+
+// The convolution of x, zeros between its elements, by the reversed kernels.
+Result<Outputs> conv_transpose(Node& node) {
+  ATTACCA_TRY_VOID(check_floats(node));
+  ATTACCA_TRY(const Value x, node.input(0));
+  ATTACCA_TRY(const Value weights, node.input(1));
+  const Shape shape = node.shape(x), kernel = node.shape(weights);
+  const int64_t groups = node.integer("group", 1);
+  if (shape.size() < 3 || kernel.size() != shape.size() || !ir::is_static(kernel) || groups < 1 ||
+      !(shape[1] == kernel[0]) || kernel[0].value() % groups != 0 ||
+      ir::element_count(kernel).is(0))
+    return fail(fmt::format("{} groups for x of shape {} with weights of shape {}", groups,
+                            ir::to_string(shape), ir::to_string(kernel)));
+  const size_t count = shape.size() - 2;
+  ATTACCA_TRY(const auto strides, per_axis(node, "strides", count, 1, 1));
+  ATTACCA_TRY(const auto dilations, per_axis(node, "dilations", count, 1, 1));
+  ATTACCA_TRY(const auto more, per_axis(node, "output_padding", count, 0, 0));
+  const auto wanted = node.integer_list("output_shape").value_or(std::vector<int64_t>{});
+  Windows windows;
+  Shape full;
+  for (size_t i = 0; i < count; ++i) {
+    const int64_t extent = kernel[i + 2].value(), reach = dilations[i] * (extent - 1);
+    Dim end = (shape[i + 2] - 1) * strides[i] + reach + more[i] + 1, after = reach + more[i];
+    if (i < wanted.size()) {
+      const Dim lacking = ir::maximum(wanted[i] - end, 0);
+      end = end + lacking;
+      after = after + lacking;
+    }
+    full.push_back(end);
+    windows.push_back({extent, strides[i], dilations[i], reach, after, shape[i + 2], end});
+  }
+  ATTACCA_TRY_VOID(check_elements(windows));
+  ATTACCA_TRY(const auto trims, read_trims(node, windows, full));
+  const Expr wide = spread(node, node.expr(x), windows);
+  for (Window& window : windows) window.stride = 1;
+  Convolution of{wide,     reversed(node.expr(weights), kernel, groups),
+                 shape[0], kernel[0].value() / groups,
+                 groups,   groups * kernel[1].value(),
+                 windows,  scalar_like(wide, 0)};
+  ATTACCA_TRY_VOID(read_bias(node, of, 2));
+  Expr y = by_weights(node, of);
+  full.insert(full.begin(), {of.batch, Dim(of.filters)});
+  y = reshape(y, full);
+  for (size_t i = 0; i < count; ++i)
+    if (!(trims[i].extent == full[i + 2]))
+      y = slice_axis(y, static_cast<int64_t>(i) + 2, trims[i].begin,
+                     trims[i].begin + trims[i].extent);
+  return y;
+}
+
+Result<Outputs> conv_integer(Node& node) {
+  ATTACCA_TRY(Convolution of, read_convolution(node, {0, 1}));
+  ATTACCA_TRY_VOID(read_zeros(node, of, {2, 3}));
+  return convolved(node, of);
+}
+
+// saturate(round(product * ((scale_x * scale_weights) / scale_y)) + zero_y), as QLinearMatMul.
+Result<Outputs> qlinear_conv(Node& node) {
+  ATTACCA_TRY(Convolution of, read_convolution(node, {0, 3}));
+  ATTACCA_TRY_VOID(read_zeros(node, of, {2, 5}));
+  ATTACCA_TRY_VOID(read_bias(node, of, 8));
+  ATTACCA_TRY(const Value sum, convolved(node, of).value);
+  ATTACCA_TRY(const Value zero, node.input(7));
+  Shape filters(node.shape(sum).size(), 1);
+  filters[1] = of.filters;
+  const auto scale = [&](size_t at) { return for_filters(node, node.x(at), filters); };
+  const Expr factor = folded(folded(scale(1) * scale(4)) / scale(6));
+  const Expr rounded = emit(Op::Round, cast(node.expr(sum), DType::F32) * factor);
+  const Expr shift = folded(cast(reshape(node.expr(zero), {}), DType::F32));
+  return cast(is_zero(node, zero) ? rounded : rounded + shift, node.dtype(zero), true);
 }
 
 }  // namespace attacca::import
