@@ -101,8 +101,8 @@ TEST(OnnxMicrosoft, ScalesAndBiasesKeepTheShape) {
   EXPECT_EQ(with_bias("DynamicQuantizeMatMul", {"f", "f", "sw"}, {}),
             "error: an operand is f32[M, 3], wanted int8 or uint8");
   EXPECT_EQ(with_bias("QGemm", {"x", "s", "", "w", "x", ""}, {}), "error: a scale of u8");
-  EXPECT_EQ(with_bias("QGemm", {"x", "s", "", "x", "s", "", ""}, {}),
-            "error: matmul needs equal inner dimensions, got 3 and M");
+  EXPECT_EQ(with_bias("QGemm", {"w", "s", "", "w", "s", "", ""}, {}),
+            "error: matmul needs equal inner dimensions, got 2 and 3");
   EXPECT_EQ(with_bias("QGemm", {"x", "s", "", "w", "s", "", "", "s", "f"}, {}),
             "error: numbers are quantised to f32");
 }

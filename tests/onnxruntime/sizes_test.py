@@ -134,6 +134,28 @@ class Sizes(unittest.TestCase):
     def test_equal_parts_before_opset_18(self) -> None:
         self.check("y, z = Split <axis = 1> (x)", "float", 17)
 
+    def test_symbols_that_must_be_equal(self) -> None:
+        model = onnx.parser.parse_model(
+            """<ir_version: 9, opset_import: ["" : 18]>
+               g (float[2, M] x, float[N, 3] w, float[K] v) => (float y, float z, float u) {
+                 y = MatMul (x, w) z = MatMul (x, v) t = Transpose <perm = [1, 0]> (w)
+                 u = Concat <axis = 0> (x, t) }""")
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        plan = attacca.compile(model.SerializeToString(), threads=1)
+        rng = np.random.default_rng(4)
+        for m, n, k in ((5, 5, 5), (1, 1, 1), (5, 4, 5), (5, 5, 4), (4, 5, 5), (1, 5, 1)):
+            feeds: dict[str, Any] = {
+                name: rng.integers(-9, 9, shape).astype(np.float32)
+                for name, shape in (("x", (2, m)), ("w", (n, 3)), ("v", (k,)))}
+            if m == n == k:
+                for got, want in zip(plan(**feeds), session.run(None, feeds)):
+                    np.testing.assert_array_equal(got, want, strict=True)
+                continue
+            with self.assertRaises(attacca.Error):
+                plan(**feeds)
+            with self.assertRaises(Exception):
+                session.run(None, feeds)
+
     def test_space_to_depth(self) -> None:
         self.check("r = Concat <axis = 0> (one, one, two, m) c = Reshape (x, r) "
                    "y = SpaceToDepth <blocksize = 2> (c)", "float", 18)

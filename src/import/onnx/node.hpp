@@ -25,10 +25,13 @@ struct OpRow {
 
 inline constexpr int64_t kMaxKnownElements = 4096;
 
-// Whether an axis of a symbol may be shorter than a number by which a model slices it.
+// What a model may count on: that an axis of a symbol is not shorter than a number by which it is
+// sliced, and that extents which an op needs equal are, where they have different symbols.
 struct Lengths {
   bool may_be_short = true;
-  bool clamped = false;  // such a slice was read
+  bool may_differ = true;
+  bool clamped = false;   // a slice was read that a short axis clamps
+  bool differed = false;  // extents were read that need be equal
 };
 
 class Node {

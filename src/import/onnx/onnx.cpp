@@ -394,17 +394,22 @@ class Importer {
 };
 
 // Slices are clamped to axes of any length first. Where the lengths that arise agree with no
-// others, the model counts on axes that are long enough: then it is read so.
+// others, the model counts on axes that are long enough: then it is read so. At last extents of
+// different symbols count as equal where an op needs that; a plan checks them.
 template <class Read>
 Result<ir::Graph> import_model(const Read& read, const std::string& directory,
                                const FixedInputs& fixed, const ir::SymbolValues& sizes) {
-  Lengths lengths;
-  ATTACCA_TRY(const auto model, read());
-  auto graph = Importer(*model, directory, fixed, sizes, lengths).run();
-  if (graph || !lengths.clamped) return graph;
-  lengths = {.may_be_short = false};
-  ATTACCA_TRY(const auto again, read());  // the importer takes the weights out of the model
-  return Importer(*again, directory, fixed, sizes, lengths).run();
+  for (Lengths lengths;;) {
+    ATTACCA_TRY(const auto model, read());  // the importer takes the weights out of the model
+    auto graph = Importer(*model, directory, fixed, sizes, lengths).run();
+    if (graph) return graph;
+    if (lengths.may_be_short && lengths.clamped)
+      lengths = {.may_be_short = false, .may_differ = lengths.may_differ};
+    else if (lengths.may_differ && lengths.differed)
+      lengths = {.may_be_short = lengths.may_be_short, .may_differ = false};
+    else
+      return graph;
+  }
 }
 
 }  // namespace

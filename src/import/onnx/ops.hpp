@@ -28,6 +28,11 @@ Expr folded(const Expr& x);
 Expr number_of(Node& node, const ir::Dim& size);
 // 0, 1, ... size-1 as s64 along one axis of a tensor of `rank`, whose other axes are 1.
 Expr counting(Node& node, const ir::Dim& size, int64_t rank, int64_t axis);
+// x, of which an axis must have this extent. Where symbols do not tell, but the model may count on
+// it, it is a slice that is an error for sizes for which it does not hold.
+Expr of_extent(Node& node, const Expr& x, int64_t axis, const ir::Dim& extent);
+// concat of parts whose other axes must be equal.
+Expr joined(Node& node, std::vector<Expr> parts, int64_t axis);
 // matmul with NumPy's rules for vectors.
 Expr numpy_matmul(Node& node, const Expr& a, const Expr& b);
 // Over the last axis of x, or from `axis` on, with scale and bias at these inputs.

@@ -307,6 +307,26 @@ Result<Outputs> tile(Node& node) {
   return reshape(broadcast_to(reshape(node.expr(x), apart), wide), joined);
 }
 
+Expr of_extent(Node& node, const Expr& x, int64_t axis, const Dim& extent) {
+  if (!x.value || axis >= node.rank(*x.value)) return x;
+  const Dim has = node.shape(*x.value)[static_cast<size_t>(axis)];
+  if ((has - extent).is_static()) return x;  // equal, or never
+  node.lengths().differed = true;
+  if (node.lengths().may_differ) return x;
+  const Dim begin = beyond_if_unequal(has, extent, has);
+  return slice_axis(x, axis, begin, begin + extent);
+}
+
+Expr joined(Node& node, std::vector<Expr> parts, int64_t axis) {
+  if (!parts[0].value) return parts[0];
+  const Shape shape = node.shape(*parts[0].value);
+  for (Expr& part : parts)
+    for (size_t other = 0; other < shape.size(); ++other)
+      if (const auto at = static_cast<int64_t>(other); at != axis)
+        part.value = of_extent(node, part, at, shape[other]).value;
+  return concat(parts, axis);
+}
+
 Result<Outputs> slice_attributes(Node& node) {
   const auto starts = node.integer_list("starts"), ends = node.integer_list("ends");
   if (!starts || !ends) return fail("starts or ends are missing");
@@ -339,7 +359,7 @@ Result<Outputs> concat_inputs(Node& node) {
   ATTACCA_TRY(const Value first, parts[0].value);
   const int64_t given = node.integer("axis", node.opset() < 4 ? 1 : 0);
   ATTACCA_TRY(const int64_t axis, normalise_axis(given, node.rank(first)));
-  return concat(parts, axis);
+  return joined(node, std::move(parts), axis);
 }
 
 Result<Outputs> split(Node& node) {

@@ -124,7 +124,7 @@ Result<Outputs> qlinear_concat(Node& node) {
   if (parts.empty()) return fail("the node has no inputs");
   ATTACCA_TRY(const Value first, parts[0].value);
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(first)));
-  return quantised(node, concat(parts, axis), 0, 2);
+  return quantised(node, joined(node, parts, axis), 0, 2);
 }
 
 Result<Outputs> qlinear_where(Node& node) {

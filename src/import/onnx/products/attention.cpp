@@ -157,7 +157,9 @@ Expr weighted_values(Node& node, const Expr& weights, const Heads& heads) {
   if (!share)
     return node.failed(
         fmt::format("{} heads of values do not serve all queries", ir::to_string(shape[1])));
-  return matmul(weights, repeated_heads(node, heads.v, *share));
+  if (!weights.value) return weights;
+  const Expr values = of_extent(node, heads.v, 2, node.shape(*weights.value).back());
+  return matmul(weights, repeated_heads(node, values, *share));
 }
 
 Expr rotated(Node& node, const Expr& x, const Rotation& by) {

@@ -219,8 +219,14 @@ Expr numpy_matmul(Node& node, const Expr& a, const Expr& b) {
   const Shape sa = node.shape(*a.value), sb = node.shape(*b.value);
   if (sa.empty() || sb.empty()) return node.failed("a matrix product of a scalar", "use Mul");
   const bool row = sa.size() == 1, column = sb.size() == 1;
-  const Expr product =
-      matmul(row ? reshape(a, {1, sa[0]}) : a, column ? reshape(b, {sb[0], 1}) : b);
+  const int64_t rows = column ? 0 : static_cast<int64_t>(sb.size()) - 2;
+  const ir::Dim depth = sb[static_cast<size_t>(rows)];
+  // The side of a symbol is checked, so that constants stay as they are.
+  const bool left = depth.is_static();
+  const Expr x = left ? of_extent(node, a, static_cast<int64_t>(sa.size()) - 1, depth) : a;
+  const Expr y = left ? b : of_extent(node, b, rows, sa.back());
+  const Expr product = matmul(row ? reshape(x, {1, left ? depth : sa[0]}) : x,
+                              column ? reshape(y, {left ? depth : sa.back(), 1}) : y);
   if (!product.value || (!row && !column)) return product;
   Shape shape = node.shape(*product.value);
   if (column) shape.pop_back();

@@ -34,7 +34,7 @@ Result<Pool> read_pool(Node& node) {
 }
 
 // All elements of each window, joined by the op.
-Expr joined(Node& node, Op op, const Expr& x, const Windows& windows) {
+Expr over_windows(Node& node, Op op, const Expr& x, const Windows& windows) {
   Expr result = under(node, x, windows, 0);
   for (int64_t at = 1; at < elements(windows); ++at)
     result = emit(op, std::vector<Expr>{result, under(node, x, windows, at)});
@@ -74,7 +74,7 @@ Expr counts(Node& node, const Pool& pool) {
   Shape shape = pool.shape;
   shape[0] = shape[1] = 1;
   const Expr ones = surrounded(node, broadcast_to(one, shape), scalar_like(one, 0), pool.windows);
-  return folded(joined(node, Op::Add, ones, pool.windows));
+  return folded(over_windows(node, Op::Add, ones, pool.windows));
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ Result<Outputs> max_pool(Node& node) {
   const bool bytes = dtype == DType::S8 || dtype == DType::U8;  // compared in s32
   const Expr x = bytes ? cast(pool.x, DType::S32) : pool.x;
   const Expr wide = surrounded(node, x, scalar_like(x, lowest(dtype)), pool.windows);
-  return cast(joined(node, Op::Max, wide, pool.windows), dtype);
+  return cast(over_windows(node, Op::Max, wide, pool.windows), dtype);
 }
 
 // Sums of narrow floats are in f32.
@@ -97,7 +97,7 @@ Result<Outputs> average_pool(Node& node) {
   pool.x = cast(pool.x, in);
   if (node.integer("count_include_pad", 0) != 0) include_pads(node, pool);
   const Expr wide = surrounded(node, pool.x, scalar_like(pool.x, 0), pool.windows);
-  const Expr sum = joined(node, Op::Add, wide, pool.windows);
+  const Expr sum = over_windows(node, Op::Add, wide, pool.windows);
   return cast(sum / cast(counts(node, pool), in), dtype);
 }
 
