@@ -91,7 +91,13 @@ TEST(OnnxPool, CeilModeAddsPlacesThatBeginOnAnElement) {
             "[N, 2, H + -1*floordiv(H, 2) + -1, 3]");
 }
 
-TEST(OnnxPool, IndicesAreRefused) {
+TEST(OnnxPool, WhatItCannotRead) {
+  const int64_t wide = int64_t{1} << 30;
+  Model huge(22);
+  huge.input("x", {"N", "1", "H", "W", "D"})
+      .node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", std::vector<int64_t>{wide, wide, wide}}})
+      .output("y");
+  EXPECT_TRUE(mentions(error_of(huge).what, "of which each is a slice"));
   Model model(22);
   model.input("x", {"1", "2", "8", "8"})
       .node("MaxPool", {"x"}, {"y", "at"}, {{"kernel_shape", std::vector<int64_t>{2, 2}}})

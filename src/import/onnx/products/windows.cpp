@@ -1,6 +1,7 @@
 #include "import/onnx/products/windows.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "fmt/format.h"
 
@@ -77,9 +78,9 @@ Result<Windows> read_windows(Node& node, const Shape& x, const std::vector<int64
 }
 
 int64_t elements(const Windows& windows) {
-  int64_t count = 1;
-  for (const Window& window : windows) count *= window.kernel;
-  return count;
+  Dim count = 1;
+  for (const Window& window : windows) count = count * window.kernel;
+  return count.maybe_value().value_or(std::numeric_limits<int64_t>::max());
 }
 
 Status check_elements(const Windows& windows) {

@@ -20,7 +20,7 @@ Result<std::vector<int64_t>> per_axis(Node& node, std::string_view name, size_t 
 // A kernel over x by strides=, dilations=, pads=, auto_pad= and ceil_mode=.
 Result<Windows> read_windows(Node& node, const ir::Shape& x, const std::vector<int64_t>& kernel);
 
-int64_t elements(const Windows& windows);
+int64_t elements(const Windows& windows);  // of the kernel; at most INT64_MAX
 // A kernel has so many elements at most, each of which is a slice of the input.
 Status check_elements(const Windows& windows);
 ir::Shape places(const Windows& windows);
