@@ -73,7 +73,8 @@ Result<Lifted> lift_constants(const Graph& graph, int64_t most) {
   return lifted;
 }
 
-Result<Graph> with_moved(const Graph& graph, const std::vector<fuse::MovedConstant>& moved) {
+Result<Graph> with_moved(Graph graph, const std::vector<fuse::MovedConstant>& moved) {
+  if (moved.empty()) return graph;
   std::map<const std::byte*, const ir::Tensor*> places;
   for (const fuse::MovedConstant& each : moved) places.emplace(each.from, &each.to);
   return rewrite(graph, [&](Graph& into, const Node& node) -> Result<std::optional<Value>> {

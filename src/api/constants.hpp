@@ -27,6 +27,6 @@ struct Lifted {
 Result<Lifted> lift_constants(const ir::Graph& graph, int64_t most);
 
 // The graph with constants in the memory that they were moved to, by their addresses.
-Result<ir::Graph> with_moved(const ir::Graph& graph, const std::vector<fuse::MovedConstant>& moved);
+Result<ir::Graph> with_moved(ir::Graph graph, const std::vector<fuse::MovedConstant>& moved);
 
 }  // namespace attacca::api

@@ -64,7 +64,7 @@ Result<std::shared_ptr<Plan>> Plan::make(ir::Graph graph, const Options& options
       compile_for(graph, options, {.choices = std::move(choices), .bundle = std::move(bundle)},
                   std::move(difference.outputs)));
   plan->compiled_ = std::make_shared<const run::Compiled>(std::move(compiled));
-  ATTACCA_TRY(plan->graph_, with_moved(graph, plan->compiled_->prepared.moved));
+  ATTACCA_TRY(plan->graph_, with_moved(std::move(graph), plan->compiled_->prepared.moved));
   return plan;
 }
 
