@@ -200,12 +200,11 @@ struct Trimmed {
 
 Result<std::vector<Trimmed>> read_trims(Node& node, const Windows& windows, const Shape& full) {
   const size_t count = windows.size();
-  const std::string mode = node.text("auto_pad", "NOTSET");
+  ATTACCA_TRY(const std::string mode, auto_pad(node));
   const auto wanted = node.integer_list("output_shape");
   const bool same = mode == "SAME_UPPER" || mode == "SAME_LOWER";
-  if ((!same && mode != "NOTSET" && mode != "VALID") || (wanted && wanted->size() != count))
-    return fail(fmt::format("auto_pad={} with {} extents of output_shape", mode,
-                            wanted ? wanted->size() : 0));
+  if (wanted && wanted->size() != count)
+    return fail(fmt::format("{} extents of output_shape for {} axes", wanted->size(), count));
   std::vector<int64_t> pads(2 * count, 0);
   if (mode == "NOTSET" && !wanted) {
     ATTACCA_TRY(pads, per_axis(node, "pads", 2 * count, 0, 0));

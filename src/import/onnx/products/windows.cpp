@@ -55,12 +55,17 @@ Result<std::vector<int64_t>> per_axis(Node& node, std::string_view name, size_t 
   return values;
 }
 
-Result<Windows> read_windows(Node& node, const Shape& x, const std::vector<int64_t>& kernel) {
-  const size_t count = kernel.size();
-  const std::string mode = node.text("auto_pad", "NOTSET");
+Result<std::string> auto_pad(Node& node) {
+  std::string mode = node.text("auto_pad", "NOTSET");
   if (mode != "NOTSET" && mode != "VALID" && mode != "SAME_UPPER" && mode != "SAME_LOWER")
     return fail(fmt::format("auto_pad={} is not supported", mode), {},
                 "use NOTSET, VALID, SAME_UPPER or SAME_LOWER");
+  return mode;
+}
+
+Result<Windows> read_windows(Node& node, const Shape& x, const std::vector<int64_t>& kernel) {
+  const size_t count = kernel.size();
+  ATTACCA_TRY(const std::string mode, auto_pad(node));
   ATTACCA_TRY(const auto strides, per_axis(node, "strides", count, 1, 1));
   ATTACCA_TRY(const auto dilations, per_axis(node, "dilations", count, 1, 1));
   std::vector<int64_t> pads(2 * count, 0);

@@ -17,6 +17,8 @@ using Windows = std::vector<Window>;
 // One number an axis, or `otherwise` for each.
 Result<std::vector<int64_t>> per_axis(Node& node, std::string_view name, size_t count,
                                       int64_t otherwise, int64_t least);
+// How pads= are made: one of ONNX's four ways.
+Result<std::string> auto_pad(Node& node);
 // A kernel over x by strides=, dilations=, pads=, auto_pad= and ceil_mode=.
 Result<Windows> read_windows(Node& node, const ir::Shape& x, const std::vector<int64_t>& kernel);
 
