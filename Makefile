@@ -79,7 +79,7 @@ bench-cpu:
 bench-onnx: setup
 	cmake --preset release $(LAUNCHER)
 	cmake --build --preset release -j $(JOBS) --target attacca_python onnx_regions
-	PYTHONPATH=$(BUILD)/python:bench/onnx .deps/venv/bin/python bench/onnx/run.py \
+	PYTHONPATH=$(BUILD)/python:bench:bench/onnx .deps/venv/bin/python bench/onnx/run.py \
 	  $(BUILD)/bench/onnx/onnx_regions
 
 # On a machine with a GPU: tests every template and op, random epilogues and graphs, whole plans.

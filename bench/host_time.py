@@ -20,6 +20,8 @@ import sys
 import textwrap
 import time
 
+import processor
+
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/benchmarks/host-time.md"
 TEXT = "graph g(a: f32[M, 16], b: f32[16, 16], bias: f32[16]) { return relu(a @ b + bias) }"
 EPILOGUE = "relu(acc + row(bias))"
@@ -146,10 +148,8 @@ def table(title, now, before):
 
 
 def machine():
-    name = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo")
-                 if line.startswith("model name")), platform.machine())
     import torch
-    return f"{name}, shared with other work; Python {platform.python_version()}, " \
+    return f"{processor.name()}, shared with other work; Python {platform.python_version()}, " \
            f"PyTorch {torch.__version__.partition('+')[0]}; {time.strftime('%Y-%m-%d')}"
 
 

@@ -25,6 +25,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "bench/gpu"), str(ROOT / "tests/python")]
 
 import csv_run
+import processor
 
 DATA = ROOT / "docs/benchmarks/tuning-growth.csv"
 COLUMNS = ["part", "run", "count", "name", "value"]
@@ -243,10 +244,8 @@ def scheduler(minutes):
 
 
 def facts():
-    name = next((line.partition(":")[2].strip() for line in open("/proc/cpuinfo")
-                 if line.startswith("model name")), platform.machine())
     import ray
-    return {"machine": f"{name}, {os.cpu_count()} cores, shared with other work",
+    return {"machine": f"{processor.name()}, {os.cpu_count()} cores, shared with other work",
             "versions": f"Python {platform.python_version()}, Ray {ray.__version__}",
             "date": time.strftime("%Y-%m-%d")}
 

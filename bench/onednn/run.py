@@ -1,8 +1,9 @@
+#!/usr/bin/env python3
 """Times several versions of oneDNN in turns, at the products that Attacca asks for on the CPU, and
 writes docs/benchmarks/onednn.md. The other versions are Debian's of later releases, which run with
 their own C library, and a wheel; nothing is installed.
 
-    bench/onednn/run.py [--rounds 5]
+    bench/onednn/run.py [--rounds 5]    by a Python with pip that may install, as .deps/venv's
 """
 import argparse
 import datetime
@@ -13,9 +14,14 @@ import platform
 import subprocess
 import sys
 import tempfile
+from statistics import geometric_mean
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE.parent))
+
+import processor
+
 PAGE = ROOT / "docs/benchmarks/onednn.md"
 RELEASES = ("trixie", "forky")
 PACKAGES = ("libdnnl3.6", "libdnnl-dev", "libc6", "libstdc++6", "libgomp1", "libgcc-s1")
@@ -63,15 +69,9 @@ def measure(programs, rounds):
     return times
 
 
-def geometric_mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values))
-
-
 def page(times):
     versions = list(next(iter(times.values())))
-    first, processor = versions[0], next(
-        line.split(": ")[1].strip() for line in open("/proc/cpuinfo")
-        if line.startswith("model name"))
+    first = versions[0]
     yield f"""# Versions of oneDNN
 
 `bench/onednn/run.py` writes this file. Attacca's CPU executor asks oneDNN for products of a panel
@@ -79,7 +79,7 @@ of rows by a piece of 256 columns of packed weights. Each version multiplies twe
 turn, on one thread; times are the fastest of many, in microseconds for a piece, and the versions
 run in turns. {first} is Debian 12's.
 
-{processor}, {platform.machine()}; {datetime.date.today()}.
+{processor.name()}, {platform.machine()}; {datetime.date.today()}.
 
 | products | rows | k | {" | ".join(versions)} |
 |---|---:|---:|{"---:|" * len(versions)}"""

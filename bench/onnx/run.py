@@ -3,7 +3,7 @@
 
 Usage: run.py REGIONS [--rounds N]
 
-Run with PYTHONPATH leading to the built package and to bench/onnx. REGIONS: the program
+Run with PYTHONPATH leading to the built package, to bench and to bench/onnx. REGIONS: the program
 onnx_regions of the build. `make bench-onnx` does all this.
 """
 from __future__ import annotations
@@ -23,11 +23,13 @@ import textwrap
 import time
 import warnings
 from collections.abc import Callable
+from statistics import geometric_mean
 from typing import Any
 
 import models
 import numpy as np
 import onnxruntime
+import processor
 
 import attacca
 import attacca.onnxruntime
@@ -118,17 +120,6 @@ def our_kinds(program: str, model: bytes, feeds: dict[str, Any],
     return {kind: float(time) for time, kind in (line.split("\t") for line in lines)}
 
 
-def mean(ratios: list[float]) -> float:
-    return math.exp(sum(map(math.log, ratios)) / len(ratios))
-
-
-def machine() -> str:
-    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":")[1].strip()
-    return platform.machine()
-
-
 def wrapped(text: str) -> str:
     return "\n".join(textwrap.wrap(text, 100)) + "\n"
 
@@ -144,8 +135,8 @@ class Ratios:
         return [f"{ours:.0f}", f"{theirs:.0f}", f"{theirs / ours:.2f}"]
 
     def means(self) -> list[list[str]]:
-        return [[form, *(f"{mean(self._found[form, threads]):.2f}" for threads in THREADS)]
-                for form in models.FORMS]
+        return [[form, *(f"{geometric_mean(self._found[form, threads]):.2f}"
+                         for threads in THREADS)] for form in models.FORMS]
 
 
 def measured(program: str, rounds: int) -> str:
@@ -229,8 +220,8 @@ def page(rows: list[list[str]], means: list[list[str]], kinds: list[list[str]]) 
         "disturbs two threads most. Ratios are ONNX Runtime's time over Attacca's: above 1.00 "
         "Attacca is faster.")
     head += "\n" + wrapped(
-        f"{machine()}, shared with other work; ONNX Runtime {onnxruntime.__version__}, Python "
-        f"{platform.python_version()}; {datetime.date.today()}. Microseconds.")
+        f"{processor.name()}, shared with other work; ONNX Runtime {onnxruntime.__version__}, "
+        f"Python {platform.python_version()}; {datetime.date.today()}. Microseconds.")
     text = head + "\n" + table(["model", "form", *columns("Attacca")], rows, 2)
     text += "\n" + wrapped(losses(rows)) + "\n" + table_of_means(means)
     text += "\n" + wrapped(
