@@ -41,6 +41,8 @@ class Binder {
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) place_scalar(i);
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) place_in_context(i);
     for (size_t i = 0; i < epilogue_.outputs.size(); ++i) place_output(i);
+    for (const Input& input : epilogue_.inputs)
+      if (input.rows) binding_.indices.push_back({Place::Context, context_++});
     for (size_t slot = 0; slot < result_used_.size(); ++slot)
       if (!result_used_[slot])
         return fmt::format(
@@ -105,7 +107,7 @@ class Binder {
   }
 
   bool may_use_slot(size_t i) const {
-    return !is_placed(i) && !flagged(limits_.context_inputs, i) &&
+    return !is_placed(i) && !flagged(limits_.context_inputs, i) && !epilogue_.inputs[i].rows &&
            bits_of(epilogue_.inputs[i].dtype) <= 32;
   }
 
@@ -178,6 +180,8 @@ HoleSignature roomy_signature(const Epilogue& epilogue, bool swapped) {
     if (input.role == Role::Accumulator) {
       ++signature.accumulators;
       signature.accumulator_type = input.dtype;
+    } else if (input.rows) {
+      continue;
     } else if (input.role == Role::Full) {
       if (bits == 16 || bits == 32) signature.full_bits.push_back(bits);
     } else if (bits <= 32) {
@@ -206,6 +210,9 @@ std::string serialize(const Binding& binding) {
   parts.emplace_back("->");
   for (const Placement& output : binding.outputs)
     parts.push_back(fmt::format("{}{}", name(output.place), output.slot));
+  if (!binding.indices.empty()) parts.emplace_back("by");
+  for (const Placement& index : binding.indices)
+    parts.push_back(fmt::format("{}{}", name(index.place), index.slot));
   return fmt::format("{}", fmt::join(parts, " "));
 }
 

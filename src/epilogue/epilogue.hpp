@@ -36,6 +36,7 @@ struct RowIndex {
   ir::Value source;
   Access access;
   ir::Dim extent;
+  ir::DType dtype = ir::DType::S64;  // of the index in memory: s32 or s64
   friend bool operator==(const RowIndex&, const RowIndex&) = default;
 };
 
@@ -101,6 +102,9 @@ struct Epilogue {
   std::vector<Node> nodes;
   std::vector<Output> outputs;
 };
+
+// The inputs whose rows an index names.
+std::vector<size_t> indexed_inputs(const Epilogue& epilogue);
 
 // The same epilogue without what no output needs, and with inputs (accumulators first), nodes and
 // outputs in an order that depends on the expression alone. Operands keep their order. Epilogues

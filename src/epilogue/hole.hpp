@@ -29,7 +29,9 @@
 //
 // What has no slot goes through the context (templates/abi.h): the body loads or stores it itself,
 // at any stride and any alignment of its dtype, and must not touch elements outside context->rows
-// and context->columns: a kernel may call its hole for those too.
+// and context->columns: a kernel may call its hole for those too. So does an input whose rows an
+// index names, and the index: the body reads the index at its row, then the element of the row that
+// it names.
 #pragma once
 
 #include <cstdint>
@@ -80,6 +82,8 @@ struct Placement {
 struct Binding {
   std::vector<Placement> inputs;   // one an input of the epilogue
   std::vector<Placement> outputs;  // one an output
+  // Of the indices of the inputs whose rows one names, in the order of these inputs.
+  std::vector<Placement> indices = {};
 };
 
 // The inputs and outputs that must go through the context, because the template's TMA does not take
@@ -90,9 +94,9 @@ struct PlacementLimits {
 };
 
 // Places every input and output in order, in a slot if one is free, else in the context; equal
-// operands share no place. Gives the reason if the template cannot take the epilogue: the number or
-// type of accumulators, no output of a result's width, a reduction other than one amax of all, too
-// many context operands.
+// operands share no place. Inputs whose rows an index names, and their indices, are in the context.
+// Gives the reason if the template cannot take the epilogue: the number or type of accumulators, no
+// output of a result's width, a reduction other than one amax of all, too many context operands.
 std::variant<Binding, std::string> bind(const Epilogue& epilogue, const HoleSignature& signature,
                                         const PlacementLimits& limits = {});
 

@@ -35,8 +35,10 @@
 #define ATTACCA_HOLE_WORDS(bits) ((bits) == 8 ? 1 : (bits) / 16)
 
 /* An operand that the hole's body reaches itself: element (batch, row, column) is at
- * pointer + batch * batch_stride + row * row_stride + column * column_stride. INT64: the compiler's
- * type. */
+ * pointer + batch * batch_stride + row * row_stride + column * column_stride. Of an index that
+ * names rows of another operand, batch_stride is the number of rows among which it chooses; a
+ * negative one counts from the last row back, and all bytes of a row outside are 0xff. INT64: the
+ * compiler's type. */
 #define ATTACCA_OPERAND_MEMBERS(MEMBER, INT64) \
   MEMBER(void* pointer)                        \
   MEMBER(INT64 row_stride, column_stride, batch_stride)

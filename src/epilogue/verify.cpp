@@ -26,6 +26,8 @@ Status verify_input(const Epilogue& epilogue, const Input& input, const std::str
     return fail(fmt::format("strides {} are not those of role {}",
                             to_string(ir::Shape(input.access.strides)), name(input.role)),
                 where);
+  if (input.rows && (epilogue.domain.size() != 2 || input.rows->access.strides.size() != 1))
+    return fail("an index names rows of matrices alone", where);
   return {};
 }
 
@@ -70,6 +72,13 @@ Status verify_output(const Epilogue& epilogue, const Output& output, const std::
 }
 
 }  // namespace
+
+std::vector<size_t> indexed_inputs(const Epilogue& epilogue) {
+  std::vector<size_t> indexed;
+  for (size_t i = 0; i < epilogue.inputs.size(); ++i)
+    if (epilogue.inputs[i].rows) indexed.push_back(i);
+  return indexed;
+}
 
 bool fits(Role role, const std::vector<ir::Dim>& strides) {
   const bool rows = !strides[strides.size() - 2].is(0), columns = !strides.back().is(0);

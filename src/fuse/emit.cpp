@@ -202,7 +202,8 @@ class Emission {
     out.reduction = n.op;
     out.value = emit(n.operands[2], draft_.frames.root());
     out.access.strides = dense_strides(n.type.shape);
-    out.rows = epilogue::RowIndex{index.source, index.access, n.type.shape[0]};
+    out.rows = epilogue::RowIndex{index.source, index.access, n.type.shape[0],
+                                  graph_.type(n.operands[1]).dtype};
     out.base = base.source;
     out.base_access = base.access;
   }

@@ -109,6 +109,8 @@ struct FuseOptions {
   bool rows = false;
   // Whether grouped products read rows by an index that no other op gathers.
   bool grouped_rows = false;
+  // Whether a product's epilogue reads an operand's rows by an index.
+  bool indexed_operands = false;
   // Whether products widen weights in MXFP4 by themselves.
   bool mxfp4 = false;
   // Whether regions go on behind a transpose or permute of their results: kernels store results

@@ -21,7 +21,7 @@ std::optional<GatheredRows> rows_of(const Facts& facts, Value gather) {
   for (const Value operand : node.operands)
     if (facts.graph[facts.views[operand.id].source].literal) return std::nullopt;
   const View &x = facts.views[node.operands[0].id], &at = facts.views[node.operands[1].id];
-  return GatheredRows{x.source, x.access, {at.source, at.access, from.shape[0]}};
+  return GatheredRows{x.source, x.access, {at.source, at.access, from.shape[0], index.dtype}};
 }
 
 bool is_dense(const Facts& facts, Value value, const Access& access) {
@@ -65,7 +65,8 @@ std::optional<GatheredRows> gathered_a(const Workspace& work, Value matmul) {
 std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
                                              Value operand, const Frame* frame) {
   const bool products = draft.kind == RegionKind::Gemm || draft.kind == RegionKind::GatedGemm;
-  if (!work.rows || !products || draft.frames.domain().size() != 2) return std::nullopt;
+  if (!(work.rows || work.indexed_operands) || !products || draft.frames.domain().size() != 2)
+    return std::nullopt;
   const View& view = work.facts.views[operand.id];
   auto found = rows_of(work.facts, view.source);
   if (!found) return std::nullopt;

@@ -96,6 +96,9 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
     set_strides(arguments, binding.inputs[i], problem.views.inputs[i], kernel.hole.swapped);
   for (size_t i = 0; i < binding.outputs.size(); ++i)
     set_strides(arguments, binding.outputs[i], problem.views.outputs[i], kernel.hole.swapped);
+  for (size_t i = 0; i < binding.indices.size(); ++i)
+    *operand_at(arguments, binding.indices[i]) = {nullptr, problem.views.indices[i].row_stride, 0,
+                                                  problem.named_rows[i]};
   return arguments;
 }
 
@@ -127,6 +130,8 @@ void set_addresses(const problem::Problem& problem, std::span<const problem::Fac
     set_pointer(arguments, binding.inputs[i], first_element(at.inputs[i], views.inputs[i]));
   for (size_t i = 0; i < binding.outputs.size(); ++i)
     set_pointer(arguments, binding.outputs[i], first_element(at.outputs[i], views.outputs[i]));
+  for (size_t i = 0; i < binding.indices.size(); ++i)
+    set_pointer(arguments, binding.indices[i], first_element(at.indices[i], views.indices[i]));
 }
 
 }  // namespace attacca::launch

@@ -346,6 +346,7 @@ class Unfused : public Runnable {
 
   void set_tail_addresses(const Addresses& at, char* workspace, Addresses& tail) const {
     tail.outputs = at.outputs;
+    tail.indices = at.indices;
     for (size_t i = 0; i < problem_.epilogue.inputs.size(); ++i) {
       const epilogue::Input& input = problem_.epilogue.inputs[i];
       tail.inputs[i] = input.role == Role::Accumulator

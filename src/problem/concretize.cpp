@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -181,6 +182,7 @@ class Concretizer {
       }
       operands_.inputs.push_back(std::move(made));
       problem_.sources.inputs.push_back(input.source);
+      if (input.rows) ATTACCA_TRY_VOID(add_index(*input.rows));
     }
     for (const epilogue::Output& output : problem_.epilogue.outputs) {
       if (output.kind != epilogue::OutputKind::Store && !epilogue::is_amax_of_all(output))
@@ -190,6 +192,17 @@ class Concretizer {
       operands_.outputs.push_back(std::move(made));
       problem_.sources.outputs.push_back(output.result);
     }
+    return {};
+  }
+
+  // REQUIRES: a domain without batch axes.
+  Status add_index(const epilogue::RowIndex& rows) {
+    ATTACCA_TRY(Strided made, listed(rows.access, rows.dtype, rows.source));
+    made.view.row_stride = std::exchange(made.view.column_stride, 0);
+    operands_.indices.push_back(std::move(made));
+    problem_.sources.indices.push_back(rows.source);
+    ATTACCA_TRY(const int64_t extent, number(rows.extent, symbols_));
+    problem_.named_rows.push_back(extent);
     return {};
   }
 
@@ -281,6 +294,8 @@ class Concretizer {
       extents.emplace_back("N", product.n);
       extents.emplace_back("the number of rows to gather from", product.rows.value_or(0));
     }
+    for (const int64_t rows : problem_.named_rows)
+      extents.emplace_back("the number of rows to gather from", rows);
     for (const auto& [what, extent] : extents)
       if (extent > kMostExtent)
         return fail(fmt::format("{} = {} does not fit a kernel's 32-bit coordinates", what, extent),

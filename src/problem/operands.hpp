@@ -44,13 +44,16 @@ struct Operands {
   std::vector<ProductOperands<T>> products = {};
   std::vector<T> kernel = {};                // the operands of a user's kernel
   std::vector<T> inputs = {}, outputs = {};  // the epilogue's
+  std::vector<T> indices = {};               // of epilogue::indexed_inputs(), one each
 
   // The epilogue's alone.
-  Operands of_epilogue() const { return {.inputs = inputs, .outputs = outputs}; }
+  Operands of_epilogue() const {
+    return {.inputs = inputs, .outputs = outputs, .indices = indices};
+  }
 
   template <class Self>
   static auto members(Self& self) {
-    return std::tie(self.products, self.kernel, self.inputs, self.outputs);
+    return std::tie(self.products, self.kernel, self.inputs, self.outputs, self.indices);
   }
   friend bool operator==(const Operands&, const Operands&) = default;
 };

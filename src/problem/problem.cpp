@@ -141,6 +141,11 @@ Operands<Extents> extents(const Problem& problem) {
   }
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i] = {1, problem.views.kernel[i].row_stride};
+  const std::vector<size_t> indexed = epilogue::indexed_inputs(problem.epilogue);
+  for (size_t i = 0; i < indexed.size(); ++i) {
+    all.inputs[indexed[i]].rows = problem.named_rows[i];
+    all.indices[i].columns = 1;
+  }
   return all;
 }
 
@@ -200,9 +205,13 @@ double bytes(const Problem& problem) {
              (product.packed ? double(product.packed->bytes)
                              : footprint(views.b, product.k, product.n, matrices));
   }
+  const Operands<Extents> all = extents(problem);
   for (size_t i = 0; i < problem.views.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role != Role::Accumulator)
-      total += footprint(problem.views.inputs[i], problem.m, problem.n, problem.batch);
+      total += footprint(problem.views.inputs[i], std::min(all.inputs[i].rows, problem.m),
+                         problem.n, problem.batch);
+  for (const View& index : problem.views.indices)
+    total += footprint(index, problem.m, 1, problem.batch);
   for (const View& output : problem.views.outputs)
     total += footprint(output, problem.m, problem.n, problem.batch);
   return total;

@@ -73,6 +73,8 @@ problem::Operands<Contents> contents_of(const problem::Problem& problem) {
       rows->rows = std::max<int64_t>(*problem.products[i].rows, 1);
     all.products[i].b.scale = 1 / std::sqrt(double(std::max<int64_t>(problem.products[i].k, 1)));
   }
+  for (size_t i = 0; i < all.indices.size(); ++i)
+    all.indices[i].rows = std::max<int64_t>(problem.named_rows[i], 1);
   // A user's kernel may use integers as indices.
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i].zeros = !ir::is_float(problem.views.kernel[i].dtype);

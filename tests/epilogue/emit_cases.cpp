@@ -38,6 +38,10 @@ class Cases {
            bool swapped = false, const PlacementLimits& limits = {}) {
     auto parsed = parse_text(text, options);
     ATTACCA_CHECK(parsed.has_value(), text + ": " + (parsed ? "" : to_string(parsed.error())));
+    for (size_t i = 0; i < parsed->names.size(); ++i)
+      if (parsed->names[i].starts_with(kNamed))
+        parsed->epilogue.inputs[i].rows = RowIndex{
+            {}, {0, {1}}, kNamedRows, parsed->names[i].ends_with("32") ? DType::S32 : DType::S64};
     const HoleSignature signature = roomy_signature(parsed->epilogue, swapped);
     auto bound = bind(parsed->epilogue, signature, limits);
     ATTACCA_CHECK(std::holds_alternative<Binding>(bound), text);
@@ -106,6 +110,9 @@ class Cases {
              .operand = DType::F8E5M2,
              .results = {DType::F8E4M3, DType::F8E5M2}});
         any("acc + full(x) + full(y: f32) + full(z)", bf16, {{false, true, true, false}, {}});
+        any("acc + full(named)", bf16);
+        any("(acc + full(named_a: f32)) * col(named_b32: f16) - full(r)", bf16);
+        any("relu(acc0 + full(named_a32)) * (acc1 + full(named_b32: f32))", f16);
         any("acc + row(x) + col(y: f32) + scalar(z)", f16, {{false, true, true, true}, {}});
         any("acc + row(b: s32)", s32);
         any("cast(round(cast(acc, f32) * row(s) * col(t)), s8, saturate=true)", s32);

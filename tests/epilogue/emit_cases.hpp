@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "epilogue/hole.hpp"
@@ -27,6 +28,10 @@ struct EmitCase {
   Binding binding;
   bool may_call = false;  // CudaOptions::may_call
 };
+
+// Inputs whose rows an index names have a name that begins so, and an s32 index if it ends in 32.
+inline constexpr std::string_view kNamed = "named";
+inline constexpr int64_t kNamedRows = 5;
 
 inline constexpr uint64_t kEmitSeed = ATTACCA_EMIT_SEED;
 

@@ -88,7 +88,7 @@ class Bench {
  public:
   // `first`: the bits of the first operand's first element. The next has the next bits.
   Bench(const EmitCase& each, uint64_t seed, std::optional<uint32_t> first = {})
-      : case_(each), random_(seed) {
+      : case_(each), random_(seed), indices_(indexed_inputs(each.parsed.epilogue).size()) {
     build_graph();
     for (const Input& input : epilogue().inputs) {
       add_operand(input);
@@ -104,6 +104,11 @@ class Bench {
     auto result = ir::interpret(graph_, bindings_, {precision, accumulators_});
     ATTACCA_CHECK(result.has_value(), case_.text + (result ? "" : to_string(result.error())));
     return *std::move(result);
+  }
+
+  // The index names no row at `row`.
+  void name_nothing_at(int64_t row) {
+    for (Tensor& index : indices_) index.set_integer(row, row % 2 == 0 ? kNamedRows : INT32_MIN);
   }
 
   // Over every pair of the domain, as a kernel calls it.
@@ -129,6 +134,8 @@ class Bench {
       for (const ir::Value operand : node.operands) operands.push_back(moved[operand.id]);
       if (const Input* input = accumulator(ir::Value{id}))
         moved[id] = add_product(*input, node.name);
+      else if (const auto named = indexed(ir::Value{id}))
+        moved[id] = add_gather(at_size(node), *named);
       else
         moved[id] = *ir::copy_node(graph_, at_size(node), std::move(operands));
     }
@@ -153,6 +160,34 @@ class Bench {
     for (const Input& input : epilogue().inputs)
       if (input.role == Role::Accumulator && input.source == source) return &input;
     return nullptr;
+  }
+
+  // The number of the input among those whose rows an index names.
+  std::optional<size_t> indexed(ir::Value source) const {
+    const std::vector<size_t> all = indexed_inputs(epilogue());
+    for (size_t i = 0; i < all.size(); ++i)
+      if (epilogue().inputs[all[i]].source == source) return i;
+    return std::nullopt;
+  }
+
+  static Tensor random_rows(DType dtype, size_t seed) {
+    std::mt19937_64 random(seed);
+    Tensor rows = tensor_of(dtype, {kRows});
+    for (int64_t row = 0; row < kRows; ++row)
+      rows.set_integer(row, static_cast<int64_t>(random() % (2 * kNamedRows)) - kNamedRows);
+    return rows;
+  }
+
+  ir::Value add_gather(const ir::Node& node, size_t number) {
+    const DType dtype = epilogue().inputs[indexed_inputs(epilogue())[number]].rows->dtype;
+    ir::Type type = node.type;
+    type.shape[0] = kNamedRows;
+    const ir::Value table = *graph_.input(node.name, type);
+    const ir::Value index = *graph_.input(node.name + "_rows", {dtype, {kRows}});
+    bindings_.emplace(node.name + "_rows", random_rows(dtype, number));
+    // Not the same memory: a test changes the emitted code's alone.
+    indices_[number] = random_rows(dtype, number);
+    return *graph_.add(ir::Op::Gather, {table, index}, ir::AxisAttrs{0});
   }
 
   ir::Value add_product(const Input& input, const std::string& name) {
@@ -188,6 +223,7 @@ class Bench {
       case Role::Scalar:
         break;
     }
+    if (input.rows) shape[0] = kNamedRows;
     Tensor tensor = tensor_of(input.dtype, shape);
     fill(tensor, random_, case_.check != Check::Bounds);
     operands_.push_back(tensor);
@@ -236,9 +272,12 @@ class Bench {
     context_ = {kRows, kColumns, kBatch + 1, 0, {}};
     for (size_t i = 0; i < operands_.size(); ++i) {
       if (case_.binding.inputs[i].place != Place::Context) continue;
-      context_.operand[case_.binding.inputs[i].slot] =
-          context_operand(operands_[i], offset(i, 1, 0), offset(i, 0, 1));
+      ContextOperand& operand = context_.operand[case_.binding.inputs[i].slot];
+      operand = context_operand(operands_[i], offset(i, 1, 0), offset(i, 0, 1));
+      if (epilogue().inputs[i].rows) operand.pointer = operands_[i].data();  // there is one batch
     }
+    for (size_t i = 0; i < indices_.size(); ++i)
+      context_.operand[case_.binding.indices[i].slot] = {indices_[i].data(), 1, 0, kNamedRows};
     for (size_t i = 0; i < epilogue().outputs.size(); ++i) {
       stored_.push_back(tensor_of(epilogue().outputs[i].dtype, {kRows + 1, kPitch}));
       std::memset(stored_.back().data(), 0x5A, static_cast<size_t>(stored_.back().bytes()));
@@ -317,7 +356,7 @@ class Bench {
   ir::Bindings bindings_;
   std::map<ir::Value, Tensor> accumulators_;
   std::map<ir::Value, ir::Value> products_;
-  std::vector<Tensor> operands_, stored_;
+  std::vector<Tensor> operands_, stored_, indices_;  // indices_: one an indexed input
   Context context_{};
 };
 
@@ -466,6 +505,23 @@ void check_all(Check wanted) {
 
 TEST(Emit, ExactCodeHasTheInterpretersBits) {
   check_all(Check::Bits);
+}
+
+TEST(Emit, AnIndexOutsideNamesARowOfNaN) {
+  int cases = 0;
+  for (size_t i = 0; i < emit_cases().size(); ++i) {
+    const EmitCase& each = emit_cases()[i];
+    if (each.text != "acc + full(named)") continue;
+    ++cases;
+    for (const int64_t row : {2, 3}) {
+      Bench bench(each, data_seed() + i);
+      bench.name_nothing_at(row);
+      const Tensor got = bench.emitted(kEmitCalls[i])[0];
+      for (int64_t column = 0; column < kColumns; ++column)
+        EXPECT_TRUE(std::isnan(got.number_at(row * kColumns + column))) << row << ", " << column;
+    }
+  }
+  EXPECT_EQ(cases, 4);
 }
 
 // Every float of 16 bits, with the largest errors that the approximate instructions may have.

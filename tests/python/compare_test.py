@@ -461,6 +461,26 @@ class Parts(unittest.TestCase):
         self.assertEqual([each.tolist() for each in made if each.dtype == torch.int32],
                          [[2, 5, 7, 10]])
 
+    def test_made_up_indices_name_rows(self):
+        def layer(x, token, w, bias, group):
+            return F.relu(x.index_select(0, token) @ w + bias[group])
+        graphs = []
+
+        def keep(module, inputs):
+            graphs.append(module.graph)
+            return module
+        from torch._dynamo.backends.common import aot_autograd
+        with torch.no_grad():
+            torch.compile(layer, backend=aot_autograd(fw_compiler=keep))(
+                torch.randn(5, 16), torch.tensor([1, 4] * 20), torch.randn(16, 8),
+                torch.randn(3, 8), torch.tensor([0, 2] * 20, dtype=torch.int32))
+        region, = regions.find(graphs[0]).regions
+        made = static.copy(torch.nn.Module(), region.inputs, region.covers, region.outputs)
+        inputs, = _timing.input_sets(made.inputs, made.ends, made.named)
+        indices = {each.dtype: sorted(set(each.tolist())) for each in inputs
+                   if not each.is_floating_point()}
+        self.assertEqual(indices, {torch.int64: [0, 1, 2, 3, 4], torch.int32: [0, 1, 2]})
+
     def test_the_faster_one_takes_less(self):
         x = torch.randn(4, 4)
 

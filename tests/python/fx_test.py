@@ -241,7 +241,7 @@ class Table(unittest.TestCase):
                         reasons.append(str(refused))
                 self.assertTrue(any(each.startswith(reason.strip()) for each in reasons), reasons)
 
-    def test_a_gpu_reads_no_rows_by_an_index(self):
+    def test_a_gpu_reads_rows_by_an_index_and_adds_none(self):
         from torch._subclasses.fake_tensor import FakeTensorMode
 
         with FakeTensorMode():
@@ -253,8 +253,11 @@ class Table(unittest.TestCase):
             node.meta["val"] = value
         gathered = graph.call_function(aten.index.Tensor, (inputs[0], [inputs[1]]))
         gathered.meta["val"] = table
-        with self.assertRaisesRegex(regions.Refused, "no kernel of this device gathers rows"):
-            Importer().statement(gathered)
+        self.assertEqual(Importer().statement(gathered), '"index_tensor" = gather("table", "rows")')
+        added = graph.call_function(aten.index_add.default, (inputs[0], 0, inputs[1], gathered))
+        added.meta["val"] = table
+        with self.assertRaisesRegex(regions.Refused, "no kernel of this device adds rows"):
+            Importer().statement(added)
 
 
 class Texts(unittest.TestCase):

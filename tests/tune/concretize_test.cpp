@@ -50,6 +50,18 @@ TEST(Concretize, ScalesOfBlocksGoWithTheirOperands) {
             "and 0+(0)1,3 @16 | -> 0+(576)144,1 @16");
 }
 
+// Of a table, its rows by an index, and of how many.
+TEST(Concretize, RowsThatAnIndexNames) {
+  EXPECT_EQ(words("a: bf16[6, 8], b: bf16[8, 16], e: bf16[5, 32], i: s64[6, 2]",
+                  "return a @ b + gather(e, reshape(i[:, 1:], [6]))[:, 1::2]"),
+            "m=6 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | full 1+(0)32,2 @2 | one of "
+            "5 rows by 1+(0)2,0 @8 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(words("a: bf16[M, 8], b: bf16[8, 16], s: f32[E, 1], i: s32[M]",
+                  "return relu(a @ b) * gather(s, i)", {{{"M", 3}, {"E", 4}}}),
+            "m=3 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | col 0+(0)1,0 @16 | one of "
+            "4 rows by 0+(0)1,0 @16 | -> 0+(0)16,1 @16");
+}
+
 TEST(Concretize, BatchesMergeWithEachOther) {
   EXPECT_EQ(words("a: bf16[2, 3, 4, 8], b: bf16[2, 3, 8, 16]", "return a @ b"),
             "m=4 n=16 batch=6 | k=8 a 0+(32)8,1 @16 | b 0+(128)16,1 @16 | -> 0+(64)16,1 @16");

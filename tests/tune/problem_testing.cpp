@@ -174,9 +174,11 @@ Made make(const std::string& parameters, const std::string& body, const MakeOpti
     ADD_FAILURE() << to_string(graph.error()) << text;
     return {};
   }
-  made.partition = fuse::partition(
-      *std::move(graph),
-      {.fuse = true, .reductions = fuse::Reductions::Amax, .packed = true, .grouped_rows = true});
+  made.partition = fuse::partition(*std::move(graph), {.fuse = true,
+                                                       .reductions = fuse::Reductions::Amax,
+                                                       .packed = true,
+                                                       .grouped_rows = true,
+                                                       .indexed_operands = true});
   made.region = &made.partition.regions.back();
   EXPECT_NE(made.region->kind, fuse::RegionKind::Single) << text;
   made.problem = problem::concretize(*made.region, made.partition.graph, options.symbols,
@@ -200,6 +202,8 @@ std::string words(const Result<problem::Problem>& problem) {
     if (problem->epilogue.inputs[i].role != epilogue::Role::Accumulator)
       text +=
           fmt::format(" | {} {}", name(problem->epilogue.inputs[i].role), words(views.inputs[i]));
+  for (size_t i = 0; i < views.indices.size(); ++i)
+    text += fmt::format(" | one of {} rows by {}", problem->named_rows[i], words(views.indices[i]));
   for (const problem::View& output : views.outputs) text += " | -> " + words(output);
   return text;
 }

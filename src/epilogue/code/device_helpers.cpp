@@ -440,6 +440,25 @@ __device__ __forceinline__ T attacca_load(
   return ((const T*)operand.pointer)[attacca_element_of(operand, row, column, batch)];
 }
 )"},
+    {"attacca_ones", R"(template <class T>
+__device__ __forceinline__ T attacca_ones() { return (T)-1; }
+template <>
+__device__ __forceinline__ float attacca_ones<float>() { return __uint_as_float(~0u); }
+template <>
+__device__ __forceinline__ double attacca_ones<double>() { return __longlong_as_double(-1); }
+)"},
+    {"attacca_load_by", R"(template <class T, class Index>
+__device__ __forceinline__ T attacca_load_by(
+    const attacca_hole_context* context, int index, int by, int row, int column) {
+  if (!attacca_inside(context, row, column)) return (T)0;
+  const attacca_operand& rows = context->operand[by];
+  long long named = ((const Index*)rows.pointer)[row * rows.row_stride];
+  if (named < 0) named += rows.batch_stride;
+  if (named < 0 || named >= rows.batch_stride) return attacca_ones<T>();
+  const attacca_operand& operand = context->operand[index];
+  return ((const T*)operand.pointer)[named * operand.row_stride + column * operand.column_stride];
+}
+)"},
     {"attacca_store", R"(template <class T>
 __device__ __forceinline__ void attacca_store(
     const attacca_hole_context* context, int index, int row, int column, int batch, T value) {

@@ -94,16 +94,31 @@ class HoleWriter {
     return replaced(all, "COLUMNS ", each(signature_.columns, kColumnParameters));
   }
 
-  std::string coordinates(int element) const {
-    if (element == 0) return "row, column, batch";
-    return signature_.swapped ? "row + 1, column, batch" : "row, column + 1, batch";
+  std::string matrix_coordinates(int element) const {
+    if (element == 0) return "row, column";
+    return signature_.swapped ? "row + 1, column" : "row, column + 1";
   }
+
+  std::string coordinates(int element) const { return matrix_coordinates(element) + ", batch"; }
 
   std::vector<std::string> arguments(int element) const {
     std::vector<std::string> list;
-    for (size_t i = 0; i < epilogue_.inputs.size(); ++i)
-      list.push_back(argument(epilogue_.inputs[i].dtype, binding_.inputs[i], element));
+    size_t indices = 0;
+    for (size_t i = 0; i < epilogue_.inputs.size(); ++i) {
+      const Input& input = epilogue_.inputs[i];
+      list.push_back(input.rows ? argument_by(input, binding_.inputs[i].slot,
+                                              binding_.indices[indices++].slot, element)
+                                : argument(input.dtype, binding_.inputs[i], element));
+    }
     return list;
+  }
+
+  // An input whose rows the index in a slot of the context names.
+  std::string argument_by(const Input& input, int slot, int index_slot, int element) const {
+    return from_memory(
+        input.dtype,
+        fmt::format("attacca_load_by<{}, {}>(context, {}, {}, {})", memory_type(input.dtype),
+                    memory_type(input.rows->dtype), slot, index_slot, matrix_coordinates(element)));
   }
 
   std::string argument(DType dtype, const Placement& at, int element) const {
@@ -167,7 +182,7 @@ class HoleWriter {
             "  const uint32_t m0 = attacca_amax_bits(d0.out{0}), m1 = attacca_inside(context, {1}) "
             "? "
             "attacca_amax_bits(d1.out{0}) : 0u;\n  results.word[{2}] = m0 > m1 ? m0 : m1;\n",
-            i, signature_.swapped ? "row + 1, column" : "row, column + 1", word);
+            i, matrix_coordinates(1), word);
     return fmt::format("  results.word[{}] = 0u;\n", word);
   }
 
@@ -182,7 +197,8 @@ class HoleWriter {
 std::string emit_cuda(const Epilogue& epilogue, const HoleSignature& signature,
                       const Binding& binding, const CudaOptions& options) {
   ATTACCA_CHECK(binding.inputs.size() == epilogue.inputs.size() &&
-                    binding.outputs.size() == epilogue.outputs.size(),
+                    binding.outputs.size() == epilogue.outputs.size() &&
+                    binding.indices.size() == indexed_inputs(epilogue).size(),
                 "a binding of another epilogue");
   const HoleWriter hole(epilogue, signature, binding, options);
   std::string code = emit_element(epilogue, options);

@@ -24,7 +24,8 @@ fuse::FuseOptions Target::fuse_options() const {
           .reductions = fuse::Reductions::Amax,
           .packed = true,
           .grouped = fuses_grouped(*device),
-          .grouped_rows = fuses_grouped(*device)};
+          .grouped_rows = fuses_grouped(*device),
+          .indexed_operands = true};
 }
 
 }  // namespace attacca::run

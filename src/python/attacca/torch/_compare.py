@@ -113,7 +113,7 @@ def against_products(around: Around, run: Run) -> Verdict | None:
     if alone is None or _inductor_tunes_products():
         return None
     alone.module.recompile()
-    sets = _timing.input_sets(alone.inputs, alone.ends)
+    sets = _timing.input_sets(alone.inputs, alone.ends, alone.named)
     own, base = _timing.compete([called(region, run), lambda given: alone.module(*given)], sets)
     times = f"{microseconds(own.captured)}, its products alone {microseconds(base.captured)}"
     if is_atens(region):
@@ -205,7 +205,7 @@ def against_inductor(around: Around, run: Run, theirs: static.Static,
         function = static.compiled(ours)
     else:
         function = called(around.region, run)
-    sets = _timing.input_sets(theirs.inputs, theirs.ends)
+    sets = _timing.input_sets(theirs.inputs, theirs.ends, theirs.named)
     own, other = _timing.compete([function, inductor], sets)
     times = (f"{microseconds(own.captured)}, Inductor's own {microseconds(other.captured)} (with "
              f"the host's part {microseconds(own.direct)} and {microseconds(other.direct)})")

@@ -33,10 +33,11 @@ def _bytes(fake: torch.Tensor) -> int:
     return (1 + sum((e - 1) * s for e, s in zip(fake.shape, fake.stride()))) * fake.element_size()
 
 
-def _made_up(fake: torch.Tensor, rows: int | None = None) -> torch.Tensor:
+def _made_up(fake: torch.Tensor, rows: int | None = None,
+             named: int | None = None) -> torch.Tensor:
     """A tensor of the same type and layout with random floats; integers are 0, which is a valid
     index everywhere. ``rows``: it holds where groups end, among which so many rows are divided
-    evenly."""
+    evenly. ``named``: it names random rows of so many."""
     memory = torch.zeros(max(_bytes(fake) // fake.element_size(), 1), dtype=fake.dtype,
                          device=fake.device)
     if fake.dtype.is_floating_point:
@@ -48,21 +49,23 @@ def _made_up(fake: torch.Tensor, rows: int | None = None) -> torch.Tensor:
     if rows is not None:
         count = max(fake.numel(), 1)
         made.copy_(torch.arange(1, fake.numel() + 1, device=fake.device) * rows // count)
+    if named:
+        made.copy_(torch.randint(named, fake.shape, device=fake.device))
     return made
 
 
-def input_sets(fakes: Sequence[torch.Tensor],
-               ends: Mapping[int, int] = MappingProxyType({})) -> list[list[torch.Tensor]]:
+def input_sets(fakes: Sequence[torch.Tensor], ends: Mapping[int, int] = MappingProxyType({}),
+               named: Mapping[int, int] = MappingProxyType({})) -> list[list[torch.Tensor]]:
     """Sets of inputs to use in turns, so that a call does not find its inputs in the L2 cache.
 
-    If memory is short there is one set, in which inputs of one type share memory. ``ends``: as
-    :attr:`static.Static.ends`.
+    If memory is short there is one set, in which inputs of one type share memory. ``ends``,
+    ``named``: as those of :class:`static.Static`.
 
     Raises:
         NoMemory: This set does not fit either.
     """
     def made_up() -> list[torch.Tensor]:
-        return [_made_up(fake, ends.get(i)) for i, fake in enumerate(fakes)]
+        return [_made_up(fake, ends.get(i), named.get(i)) for i, fake in enumerate(fakes)]
 
     size = sum(map(_bytes, fakes))
     device = fakes[0].device
@@ -73,11 +76,12 @@ def input_sets(fakes: Sequence[torch.Tensor],
     count = min(_MOST_SETS, 2 + 2 * cache // max(size, 1), budget // max(size, 1))
     if count:
         return [made_up() for _ in range(count)]
-    keys = [(fake.shape, fake.stride(), fake.dtype, ends.get(i)) for i, fake in enumerate(fakes)]
+    keys = [(fake.shape, fake.stride(), fake.dtype, ends.get(i), named.get(i))
+            for i, fake in enumerate(fakes)]
     shared = dict(zip(keys, fakes))
     if sum(map(_bytes, shared.values())) > budget:
         raise NoMemory(f"inputs of {size} bytes do not fit into a third of the free memory")
-    made = {key: _made_up(fake, key[-1]) for key, fake in shared.items()}
+    made = {key: _made_up(fake, *key[-2:]) for key, fake in shared.items()}
     return [[made[key] for key in keys]]
 
 

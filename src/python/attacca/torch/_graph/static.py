@@ -19,6 +19,7 @@ class Static(NamedTuple):
     made: dict[torch.fx.Node, torch.fx.Node]  # node that was copied -> its copy
     inputs: list[torch.Tensor]  # fake
     ends: dict[int, int]  # inputs that hold where groups of rows end -> the number of rows
+    named: dict[int, int]  # inputs that name rows -> the number of rows among which they choose
 
 
 def hint(size: Any) -> int:
@@ -72,7 +73,7 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
 
     with torch.no_grad():
         FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)
-    return Static(mode, module, made, fakes, _ends_of_groups(graph))
+    return Static(mode, module, made, fakes, _ends_of_groups(graph), _named_rows(graph))
 
 
 def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
@@ -84,6 +85,24 @@ def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
         rows, offsets = node.args[0], [*node.args[2:3], node.kwargs.get("offs")][0]
         if offsets in inputs:
             found[inputs.index(offsets)] = rows.meta["val"].shape[0]
+    return found
+
+
+def _named_rows(graph: torch.fx.Graph) -> dict[int, int]:
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    found: dict[int, int] = {}
+    for node in graph.nodes:
+        if node.op != "call_function":
+            continue
+        if node.target is torch.ops.aten.index.Tensor:
+            source, indices = node.args
+        elif node.target is torch.ops.aten.index_select.default:
+            source, indices = node.args[0], [node.args[2]]
+        else:
+            continue
+        if len(indices) == 1 and indices[0] in inputs:
+            place, rows = inputs.index(indices[0]), source.meta["val"].shape[0]
+            found[place] = min(rows, found.get(place, rows))
     return found
 
 

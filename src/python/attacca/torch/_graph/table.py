@@ -89,18 +89,22 @@ def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = N
                 lambda: [rows[0], matrices[2]])
 
 
-# ---- Rows by an index. Regions of a GPU do not read them: there these ops stay between levels
+# ---- Rows by an index. Regions of a GPU read them and do not write them
 
 
 def _rows_by(call: Any, self: Any, indices: Any, what: str) -> Any:
     """The one index of an op on the first axis."""
     given = list(indices)
-    if call.device.type != "cpu":
-        raise Refused(f"no kernel of this device {what} by an index")
     if len(given) != 1 or given[0] is None or call.dtype(given[0]) not in ("s32", "s64") or \
             not call.sizes(self):
         raise Refused(f"it {what} by other indices than one of the first axis")
     return given[0]
+
+
+def _written_by(call: Any, self: Any, indices: Any, what: str) -> Any:
+    if call.device.type != "cpu":
+        raise Refused(f"no kernel of this device {what} by an index")
+    return _rows_by(call, self, indices, what)
 
 
 def _gathered(call: Any, self: Any, index: Any) -> Made:
@@ -132,7 +136,7 @@ def _added(call: Any, self: Any, index: Any, values: Any) -> Made:
 
 @_writes("aten.index_add")
 def _index_add(call: Any, self: Any, dim: Any, index: Any, source: Any, alpha: Any = 1) -> Made:
-    chosen = _rows_by(call, self, [index], "adds rows")
+    chosen = _written_by(call, self, [index], "adds rows")
     if dim not in (0, -len(call.sizes(self))) or alpha != 1:
         raise Refused("it adds along another axis than the first, or scaled")
     return _added(call, self, chosen, source)
@@ -140,7 +144,7 @@ def _index_add(call: Any, self: Any, dim: Any, index: Any, source: Any, alpha: A
 
 @_writes("aten.index_put")
 def _index_put(call: Any, self: Any, indices: Any, values: Any, accumulate: Any = False) -> Made:
-    chosen = _rows_by(call, self, indices, "writes rows")
+    chosen = _written_by(call, self, indices, "writes rows")
     if accumulate:
         return _added(call, self, chosen, values)
     raise Refused("it writes rows in an order that torch leaves open")
