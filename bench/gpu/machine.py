@@ -4,14 +4,22 @@ import datetime
 import subprocess
 
 
-def driver_version():
+def of_driver(what):
+    """What nvidia-smi says of the first GPU."""
     try:
-        asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version",
-                                "--format=csv,noheader"],
+        asked = subprocess.run(["nvidia-smi", f"--query-gpu={what}", "--format=csv,noheader"],
                                capture_output=True, text=True, check=False)
         return asked.stdout.split("\n")[0].strip() or "unknown"
     except OSError:
         return "unknown"
+
+
+def driver_version():
+    return of_driver("driver_version")
+
+
+def device_name():
+    return of_driver("name")
 
 
 def today():

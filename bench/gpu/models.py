@@ -2,11 +2,12 @@
 """Whole models of transformers under torch.compile, Inductor beside backend="attacca".
 
 Each case is one model, batch and number of tokens. The time to the first result is taken cold
-(empty caches of Inductor, Triton and Attacca) and warm (again from the caches on disk); then a call
-is timed in turns in a CUDA graph and without one. `--parts` adds up the kernels of a call by kind
-instead: the profiler slows all later launches of its process. Rows are written as they come, so
-that a run that its `--minutes` end is whole; run again with the same --csv it goes on.
-models_page.py makes the page of one CSV or of both. Attacca's package must be importable.
+(empty caches of Inductor, Triton and Attacca) and warm (again from the caches on disk, the median
+of several in turns); then a call is timed in turns in a CUDA graph and without one. `--parts` adds
+up the kernels of a call by kind instead: the profiler slows all later launches of its process. Rows
+are written as they come, so that a run that its `--minutes` end is whole; run again with the same
+--csv it goes on. models_page.py makes the page of one CSV or of both. Attacca's package must be
+importable.
 
     bench/gpu/models.py --minutes 5 --csv models.csv
     bench/gpu/models.py --minutes 5 --csv models.csv --models llama,opt --tokens 16,512 --layers 32
@@ -38,6 +39,7 @@ from models_page import COLUMNS, by_part
 
 CONTENDERS = ("inductor", "attacca")
 NUMBERS = itertools.count()
+WARM_PAIRS = 2  # of warm starts, in turns: garbage collection alone takes up to 0.2 s of one
 
 
 def compiled(contender, model, args):
@@ -71,6 +73,13 @@ def first_result(contender, model, inputs, args):
     return function, time.perf_counter() - begin
 
 
+def start(contender, model, inputs, args, folder):
+    """The seconds to the first result with the contender's caches in the folder."""
+    caches(os.path.join(folder, contender))
+    torch._dynamo.reset()
+    return first_result(contender, model, inputs, args)[1]
+
+
 def warm_up(args):
     """Pays once for what a process pays once: imports, and starting compilers."""
     model, inputs = model_configs.make("llama", 1, True, args.device, torch.bfloat16)
@@ -86,17 +95,17 @@ def measure(case, model, inputs, args):
     order = CONTENDERS if (batch + tokens) % 2 else CONTENDERS[::-1]
     with tempfile.TemporaryDirectory() as folder:
         for contender in order:
-            caches(os.path.join(folder, contender))
             attacca.torch.reset()
-            torch._dynamo.reset()
-            _, row[f"{contender}_cold_s"] = first_result(contender, model, inputs, args)
+            row[f"{contender}_cold_s"] = start(contender, model, inputs, args, folder)
             if contender == "attacca":
                 row |= decided()
-            torch._dynamo.reset()
+        warm = {contender: [] for contender in order}
+        for contender in (*order, *order[::-1]) * WARM_PAIRS:
             known = cache_misses()
-            _, row[f"{contender}_warm_s"] = first_result(contender, model, inputs, args)
+            warm[contender].append(start(contender, model, inputs, args, folder))
             if cache_misses() > known:
                 row["note"] = f"{contender}'s warm start found nothing in Inductor's cache"
+        row |= {f"{contender}_warm_s": statistics.median(of) for contender, of in warm.items()}
         torch._dynamo.reset()
         return row | times(model, inputs, args, order, folder)
 

@@ -12,6 +12,7 @@ so that tests may judge its trees by them.
 """
 
 import argparse
+import functools
 import math
 import textwrap
 from statistics import geometric_mean
@@ -59,6 +60,8 @@ def residuals(measured, chosen):
 
 def groups(measured):
     """(a heading, (a name, which problems) ...) of the tables."""
+    devices = sorted({one.device for one in measured})
+    yield "device", [(name, [one.device == name for one in measured]) for name in devices]
     families = sorted({one.problem.family for one in measured})
     yield "family", [(name, [one.problem.family == name for one in measured]) for name in families]
     limits = [0, 1, 4, 16, 64, 128, 256, 512, 1024, 2048, 8192]
@@ -91,8 +94,13 @@ class Result(NamedTuple):
     chosen: list
 
 
-def learn(options, describer):
-    measured = models.read_measured(options.csv, describer)
+def describers(options):
+    """A function from a device's name to what describes problems there."""
+    return functools.cache(lambda device: Describer(options.attacca, device))
+
+
+def learn(options):
+    measured = models.read_measured(options.csv, describers(options))
     train_on = [one for one in measured if not one.problem.held_out]
     held_out = [one for one in measured if one.problem.held_out]
     proposals = models.guessed_proposals(train_on)
@@ -130,7 +138,7 @@ LOSSES = ["family", "tail", "M x N x K", "chosen", "us", "the vendor's way, us",
 
 
 def evaluate(options):
-    write_page(options, learn(options, Describer(options.attacca)))
+    write_page(options, learn(options))
 
 
 def parts(measured, sure):
@@ -145,7 +153,7 @@ def write_page(options, result):
     trained, _, factor, sure, measured, held_out, chosen = result
     of_templates, of_unfused = residuals(held_out, chosen)
     lines = ["# The choice without measuring", "",
-             f"On one {stamp(options)['device']}; {stamp(options)['date']}. Made by "
+             f"On one {' and one '.join(devices(options))}; {stamp(options)['date']}. Made by "
              "`bench/gpu/ranking.py collect`, `train` and `evaluate` from the data in "
              "`bench/data`.", "",
              f"{len(measured)} random problems, {sum(len(o.templates.names) for o in measured)} "
@@ -185,10 +193,22 @@ def write_page(options, result):
     print("\n".join(lines))
 
 
+def stamp_of(path):
+    with open(path, encoding="utf-8") as file:
+        return ranking_problems.read_stamp(file.readline())
+
+
 def stamp(options):
     """That of the last file."""
-    with open(options.csv[-1], encoding="utf-8") as file:
-        return ranking_problems.read_stamp(file.readline())
+    return stamp_of(options.csv[-1])
+
+
+def devices(options):
+    return sorted({stamp_of(path)["device"] for path in options.csv})
+
+
+def measured_on(options):
+    return ", ".join([*devices(options), stamp(options)["date"]])
 
 
 def numbers(name, values, kind="uint16_t"):
@@ -220,12 +240,12 @@ def write_trees(path, names, trees, head):
 
 
 def train(options):
-    describer = Describer(options.attacca)
-    trained, doubt, factor, _, measured, _, _ = learn(options, describer)
+    trained, doubt, factor, _, measured, _, _ = learn(options)
     known = stamp(options)
+    describer = Describer(options.attacca, known["device"])
     fingerprints = numbers("kTemplates", [f"0x{each}" for each in known["templates"]], "uint32_t")
     write_trees(options.tree, describer.names, trained.templates,
-                [f'constexpr const char* kMeasuredOn = "{known["device"]}, {known["date"]}";',
+                [f'constexpr const char* kMeasuredOn = "{measured_on(options)}";',
                  f"constexpr int kProblems = {len(measured)};",
                  *fingerprints])
     write_trees(options.unfused_tree, describer.unfused_names, trained.unfused, [])
@@ -244,7 +264,8 @@ def main(arguments=None):
     program.add_option(parser)
     parser.add_argument("--csv", nargs="+", default=["bench/data/candidates.csv",
                                                      "bench/data/candidates2.csv",
-                                                     "bench/data/candidates3.csv"])
+                                                     "bench/data/candidates3.csv",
+                                                     "bench/data/candidates4.csv"])
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--seed", type=int, default=20261123)
     parser.add_argument("--tree", default="src/tune/model/ranking_tree.inc")

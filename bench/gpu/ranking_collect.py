@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import random
+import re
 import select
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import threading
 import time
 from datetime import date
 
+import machine
 from ranking_problems import COLUMNS, Names, problems, write_proposals, write_stamp
 
 ROUNDS = 5
@@ -105,8 +107,8 @@ class Worker(Child):
 class Answers(Child):
     """A process that says something about itself, then answers each problem with a line."""
 
-    def __init__(self, attacca, subject):
-        super().__init__([attacca, "bench", subject])
+    def __init__(self, attacca, *subject):
+        super().__init__([attacca, "bench", *subject])
         self.start()
 
     def start(self):
@@ -125,15 +127,21 @@ class Answers(Child):
 
 
 class Describer(Answers):
-    """`attacca bench features`."""
+    """`attacca bench features` of a device, by the name that its driver gives."""
 
-    def __init__(self, attacca):
-        super().__init__(attacca, "features")
+    def __init__(self, attacca, device):
+        self.device = device
+        super().__init__(attacca, "features", "--as", id_of(device))
 
     def meet(self, said):
         self.names, self.unfused_names = said["names"], said["unfused_names"]
         self.proposal_names = said["proposal_names"]
-        self.device, self.templates = said["device"], said["templates"]
+        self.templates = said["templates"]
+
+
+def id_of(device):
+    """The device's name in src/gpu/devices.def: "h100" of "NVIDIA H100 80GB HBM3"."""
+    return re.split(r"[\s-]", device)[1].lower()
 
 
 def chosen(expected, source):
@@ -161,7 +169,7 @@ class Ahead(threading.Thread):
         self.built = set()
 
     def run(self):
-        describer = Describer(self.options.attacca)
+        describer = Describer(self.options.attacca, machine.device_name())
         proposer = Answers(self.options.attacca, "proposals")
         builder = Worker(self.options.attacca, few_cores)
         source = random.Random(self.options.seed + 1)
@@ -213,7 +221,7 @@ def collect(options):
     worker = Worker(options.attacca)
     names, done, waited, failures = Names(), 0, 0.0, collections.Counter()
     with open(options.csv[0], "w", encoding="utf-8") as file:
-        describer = Describer(options.attacca)
+        describer = Describer(options.attacca, machine.device_name())
         print(write_stamp(describer.device, date.today(), describer.templates), file=file)
         describer.stop()
         print(*COLUMNS, sep=",", file=file)

@@ -22,6 +22,7 @@ class Measured(NamedTuple):
     `best`: of all candidates, seconds. `peer`: of what runs the product by the vendor library's own
     preference. `aligned`: all rows of A and B to 16 bytes."""
     problem: ranking_problems.Problem
+    device: str
     templates: Choices
     unfused: Choices
     proposals: Choices
@@ -42,12 +43,13 @@ def ways(features, of=UNFUSED):
     return {of + (f" absorbed={i}" if i else ""): row for i, row in enumerate(features)}
 
 
-def read_measured(paths, describer):
-    """What was measured."""
+def read_measured(paths, describer_of):
+    """What was measured. `describer_of`: from a device's name to what describes problems there."""
     measured = []
-    alignments = [describer.unfused_names.index(f"aligned_{side}") for side in "ab"]
     for path in paths:
         with open(path, encoding="utf-8") as file:
+            describer = describer_of(ranking_problems.read_stamp(file.readline())["device"])
+            alignments = [describer.unfused_names.index(f"aligned_{side}") for side in "ab"]
             for problem, times, proposals in ranking_problems.read(file):
                 asked = {name: values for name, values in proposals.items() if name in times}
                 described = describer.describe(problem, proposals=asked)
@@ -56,7 +58,8 @@ def read_measured(paths, describer):
                 templates = choices(times, described["features"])
                 if unfused.names and templates.names:
                     measured.append(Measured(
-                        problem, templates, unfused, choices(times, described.get("proposals", {})),
+                        problem, describer.device, templates, unfused,
+                        choices(times, described.get("proposals", {})),
                         choices(times, ways(describer.describe(bare)["unfused"][:1], "bare"))
                         if bare else Choices([], [], []),
                         min(us for name, us in times.items() if "bare" not in name) * 1e-6,

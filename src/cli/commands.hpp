@@ -183,7 +183,8 @@ int bench_launch(const BenchKernelArgs& args);
 // A spliced kernel beside the same kernel compiled whole.
 int bench_whole(const BenchKernelArgs& args);
 // What the ranking knows of the candidates of problems that standard input gives.
-int bench_features();
+// `as`: the device, of gpu::known_device.
+int bench_features(const std::string& as);
 int bench_proposals();
 
 // Times candidates for another process; see tune/worker.hpp.

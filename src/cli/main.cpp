@@ -308,7 +308,8 @@ void add_bundle(CLI::App& app, BundleArgs& args, Action& action) {
   command->callback([&args, &action] { action = [&args] { return bundle(args); }; });
 }
 
-void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Action& action) {
+void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel,
+               std::string& features_as, Action& action) {
   CLI::App* bench = app.add_subcommand("bench", "Time kernels");
   bench->require_subcommand(1);
   add_bench_gemm(*bench, gemm, action);
@@ -325,11 +326,13 @@ void add_bench(CLI::App& app, BenchGemmArgs& gemm, BenchKernelArgs& kernel, Acti
   whole->add_option("--image", kernel.image, "The cubin of the kernel compiled whole");
   whole->add_flag("--source", kernel.source, "Print the hole's body, to compile the kernel whole");
   whole->callback([&] { action = [&] { return bench_whole(kernel); }; });
-  bench
-      ->add_subcommand("features",
-                       "The ranking's features of each candidate on an H200, a JSON line for each "
-                       "request of tune-worker on standard input")
-      ->callback([&] { action = bench_features; });
+  CLI::App* features = bench->add_subcommand(
+      "features",
+      "The ranking's features of each candidate, a JSON line for each request of tune-worker on "
+      "standard input");
+  features->add_option("--as", features_as, "Of this device, which need not exist")
+      ->capture_default_str();
+  features->callback([&] { action = [&] { return bench_features(features_as); }; });
   bench
       ->add_subcommand("proposals",
                        "What cuBLASLt proposes on this GPU, a JSON line for each request of "
@@ -405,6 +408,7 @@ int main(int argc, char** argv) {
   EmitArgs emit_args;
   CacheArgs cache_args;
   std::string template_folder;
+  std::string features_as = "h200";
   TuneArgs tune_args;
   ReportArgs report_args;
   BundleArgs bundle_args;
@@ -423,7 +427,7 @@ int main(int argc, char** argv) {
   add_tune(app, tune_args, action);
   add_report(app, report_args, action);
   add_bundle(app, bundle_args, action);
-  add_bench(app, bench_args, kernel_args, action);
+  add_bench(app, bench_args, kernel_args, features_as, action);
   app.add_subcommand("tune-worker", "Time candidates for another process")
       ->group("")
       ->callback([&] { action = tune_worker; });

@@ -3,23 +3,18 @@
 #include "fmt/format.h"
 
 namespace attacca::cli {
-namespace {
 
-// The device that --as names; none: it is empty.
-Result<std::optional<gpu::DeviceInfo>> described_device(const std::string& as) {
-  if (as.empty()) return std::nullopt;
-  if (auto known = gpu::known_device(as)) return known;
+Result<gpu::DeviceInfo> described_device(const std::string& as) {
+  if (auto known = gpu::known_device(as)) return *std::move(known);
   return fail(fmt::format("no device {} is known", as), "--as",
               fmt::format("one of {}", gpu::known_device_names()));
 }
-
-}  // namespace
 
 Result<run::Target> target_of(const std::string& device, const std::string& mode, bool fuse,
                               const std::optional<std::string>& as) {
   ATTACCA_TRY(const run::DeviceId id, run::parse_device(device, "--device"));
   std::optional<gpu::DeviceInfo> described;
-  if (as) {
+  if (as && !as->empty()) {
     ATTACCA_TRY(described, described_device(*as));
   }
   if (described && !id.cuda)

@@ -1,6 +1,6 @@
 #include "cli/bench/answers.hpp"
 #include "cli/commands.hpp"
-#include "gpu/devices.hpp"
+#include "cli/target.hpp"
 #include "support/text/json.hpp"
 #include "tune/candidates.hpp"
 #include "tune/model/age.hpp"
@@ -79,14 +79,13 @@ Result<json::Value> describe(const std::string& line, const templates::Catalog& 
       .set("expected", std::move(expected));
 }
 
-Result<int> try_features() {
+Result<int> try_features(const std::string& as) {
   ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
-  const gpu::DeviceInfo device = *gpu::known_device("h200");
+  ATTACCA_TRY(const gpu::DeviceInfo device, described_device(as));
   answer_lines(json::Value::object()
                    .set("names", list_of(tune::kFeatureNames))
                    .set("unfused_names", list_of(tune::kUnfusedFeatureNames))
                    .set("proposal_names", list_of(tune::kProposalFeatureNames))
-                   .set("device", device.name)
                    .set("templates", list_of(tune::short_fingerprints(catalog))),
                [&](const std::string& line) {
                  auto described = describe(line, catalog, device);
@@ -98,8 +97,8 @@ Result<int> try_features() {
 
 }  // namespace
 
-int bench_features() {
-  const auto code = try_features();
+int bench_features(const std::string& as) {
+  const auto code = try_features(as);
   return code ? *code : report(code.error());
 }
 
