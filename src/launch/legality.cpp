@@ -216,9 +216,10 @@ Result<Candidate> resolve(Candidate candidate, const problem::Problem& problem,
 
 int context_operands(const problem::Problem& problem, const epilogue::Binding& binding) {
   int count = 0;
-  for (size_t i = 0; i < binding.inputs.size(); ++i)
-    count +=
-        binding.inputs[i].place == Place::Context && problem.epilogue.inputs[i].role == Role::Full;
+  for (size_t i = 0; i < binding.inputs.size(); ++i) {
+    const epilogue::Input& input = problem.epilogue.inputs[i];
+    count += binding.inputs[i].place == Place::Context && input.role == Role::Full && !input.rows;
+  }
   for (const epilogue::Placement& output : binding.outputs) count += output.place == Place::Context;
   return count;
 }

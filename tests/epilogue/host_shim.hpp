@@ -25,6 +25,10 @@ inline float __fdividef(float x, float y) {
   return static_cast<float>(double(x) / y * (1 + attacca_shim_rcp_sign * 0x1p-22));
 }
 
+template <class T>
+T __ldg(const T* at) {
+  return *at;
+}
 inline uint32_t __float_as_uint(float x) {
   return std::bit_cast<uint32_t>(x);
 }

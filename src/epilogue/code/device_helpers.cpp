@@ -447,16 +447,29 @@ __device__ __forceinline__ float attacca_ones<float>() { return __uint_as_float(
 template <>
 __device__ __forceinline__ double attacca_ones<double>() { return __longlong_as_double(-1); }
 )"},
-    {"attacca_load_by", R"(template <class T, class Index>
-__device__ __forceinline__ T attacca_load_by(
-    const attacca_hole_context* context, int index, int by, int row, int column) {
-  if (!attacca_inside(context, row, column)) return (T)0;
+    // The row that an index names; -1: none. Here and below nothing branches, so that the loads of
+    // all elements overlap: what must not be loaded is loaded from elsewhere.
+    {"attacca_named", R"(template <class Index>
+__device__ __forceinline__ long long attacca_named(
+    const attacca_hole_context* context, int by, int row) {
   const attacca_operand& rows = context->operand[by];
-  long long named = ((const Index*)rows.pointer)[row * rows.row_stride];
-  if (named < 0) named += rows.batch_stride;
-  if (named < 0 || named >= rows.batch_stride) return attacca_ones<T>();
+  const int inside = row < context->rows ? row : context->rows - 1;
+  long long named = __ldg((const Index*)rows.pointer + inside * rows.row_stride);
+  named += named < 0 ? rows.batch_stride : 0;
+  return (unsigned long long)named < (unsigned long long)rows.batch_stride ? named : -1;
+}
+)"},
+    {"attacca_load_by", R"(template <class T>
+__device__ __forceinline__ T attacca_load_by(
+    const attacca_hole_context* context, int index, int by, long long named, int column) {
   const attacca_operand& operand = context->operand[index];
-  return ((const T*)operand.pointer)[named * operand.row_stride + column * operand.column_stride];
+  const T* const element =
+      (const T*)operand.pointer + named * operand.row_stride + column * operand.column_stride;
+  const T* const other = (const T*)context->operand[by].pointer;
+  const bool exists = (named >= 0) & (column < context->columns);
+  const T* const at = exists ? element : other;
+  const T value = __ldg(at);
+  return exists ? value : attacca_ones<T>();
 }
 )"},
     {"attacca_store", R"(template <class T>

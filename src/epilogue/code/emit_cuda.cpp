@@ -66,6 +66,7 @@ class HoleWriter {
   std::string run() const {
     std::string text = fmt::format("extern \"C\" __device__ attacca_results {}({}) {{\n",
                                    options_.function, parameters());
+    text += named_rows();
     for (int element = 0; element < 2; ++element)
       text += fmt::format("  const attacca_outputs d{} = attacca_element({});\n", element,
                           fmt::join(arguments(element), ", "));
@@ -106,19 +107,34 @@ class HoleWriter {
     size_t indices = 0;
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) {
       const Input& input = epilogue_.inputs[i];
-      list.push_back(input.rows ? argument_by(input, binding_.inputs[i].slot,
-                                              binding_.indices[indices++].slot, element)
+      list.push_back(input.rows ? argument_by(input, binding_.inputs[i].slot, indices++, element)
                                 : argument(input.dtype, binding_.inputs[i], element));
     }
     return list;
   }
 
-  // An input whose rows the index in a slot of the context names.
-  std::string argument_by(const Input& input, int slot, int index_slot, int element) const {
-    return from_memory(
-        input.dtype,
-        fmt::format("attacca_load_by<{}, {}>(context, {}, {}, {})", memory_type(input.dtype),
-                    memory_type(input.rows->dtype), slot, index_slot, matrix_coordinates(element)));
+  // Of element 0, and of element 1 where that is in another row.
+  int rows_of_a_pair() const { return signature_.swapped ? 2 : 1; }
+
+  // The rows that the indices name, once for all that reads them.
+  std::string named_rows() const {
+    std::string text;
+    const std::vector<size_t> indexed = indexed_inputs(epilogue_);
+    for (size_t i = 0; i < indexed.size(); ++i)
+      for (int row = 0; row < rows_of_a_pair(); ++row)
+        text += fmt::format("  const long long named{}_{} = attacca_named<{}>(context, {}, {});\n",
+                            i, row, memory_type(epilogue_.inputs[indexed[i]].rows->dtype),
+                            binding_.indices[i].slot, row == 0 ? "row" : "row + 1");
+    return text;
+  }
+
+  // An input whose rows an index names: the `number`th of these.
+  std::string argument_by(const Input& input, int slot, size_t number, int element) const {
+    return from_memory(input.dtype,
+                       fmt::format("attacca_load_by<{}>(context, {}, {}, named{}_{}, {})",
+                                   memory_type(input.dtype), slot, binding_.indices[number].slot,
+                                   number, std::min(element, rows_of_a_pair() - 1),
+                                   element == 1 && !signature_.swapped ? "column + 1" : "column"));
   }
 
   std::string argument(DType dtype, const Placement& at, int element) const {
