@@ -397,6 +397,26 @@ class Parts(unittest.TestCase):
         [(ops, bare)] = self.found(lambda x, w, b: F.linear(x, w, b).sort()[0], x, w, b)
         self.assertEqual((ops[-1], bare), ("aten.addmm.default", True))
 
+    def test_products_alone_begin_behind_rows_that_an_index_chooses(self):
+        def look(around):
+            alone = _compare.products_alone(around.root, around.region)
+            ops = [str(node.target) for node in alone.module.graph.nodes
+                   if node.op == "call_function"]
+            return ops, [tuple(each.shape) for each in alone.inputs]
+        self.look = look
+        x, w, token = torch.randn(3, 8), torch.randn(8, 6), torch.tensor([0, 2, 2, 1, 0])
+        [(ops, shapes)] = self.found(lambda x, w, token: F.relu(x[token] @ w), x, w, token)
+        self.assertEqual(ops, ["aten.mm.default"])
+        self.assertEqual(sorted(shapes[:3]), [(3, 8), (5,), (8, 6)])
+        self.assertEqual(shapes[3:], [(5, 8)])
+
+    def test_what_only_the_epilogue_reads_is_computed_before_it(self):
+        self.look = lambda around: _compare._seconds_before(around.region, 1e12)
+        x, w, s = torch.randn(5, 8), torch.randn(8, 8), torch.randn(5, 1)
+        self.assertEqual(self.found(lambda x, w, s: F.relu(x @ w) * s, x, w, s), [0.0])
+        [seconds] = self.found(lambda x, w, s: F.relu(x @ w) * (s * s).mean(-1, True), x, w, s)
+        self.assertAlmostEqual(seconds, 6e-6, delta=1e-7)
+
     def test_equal_regions_have_equal_descriptions(self):
         self.look = lambda around: surroundings.described(
             surroundings.with_surroundings(around.region, around.near))
@@ -424,6 +444,16 @@ class Parts(unittest.TestCase):
         def scaled(x, w, r):  # the mean is read by the region alone, and computed before it
             return F.relu(x @ w) * (r * r).mean(-1, keepdim=True)
         self.assertEqual(self.found(scaled, x, w, r), [["mul", "mean"]])
+
+        back = torch.tensor([4, 0, 2, 1, 3])
+
+        def gathered(x, w, r):  # the rows are chosen and added in the epilogue's kernel
+            return F.relu(x @ w)[back].view(5, 2, 4).sum(1)
+        self.assertEqual(self.found(gathered, x, w, r), [["index", "reshape", "sum"]])
+
+        def masked(x, w, r):
+            return F.relu(x @ w)[r > 0] * 2
+        self.assertEqual(self.found(masked, x, w, r), [[]])
 
         def normed(x, w, r):  # the product needs it too
             h = x * (x * x).mean(-1, keepdim=True)

@@ -16,7 +16,7 @@ from . import _timing
 from ._graph import static
 from ._graph.importer import Importer
 from ._graph.kernels import ORIGINALS, is_stand_in
-from ._graph.regions import VIEWS, Region, is_product_op
+from ._graph.regions import GATHERS, VIEWS, Region, is_product_op
 from ._graph.replace import remove_unused, replace
 from ._graph.surroundings import before, with_surroundings
 from ._ops import lowering
@@ -69,21 +69,24 @@ def microseconds(seconds: float) -> str:
 
 def products_alone(root: torch.nn.Module, region: Region) -> static.Static | None:
     """The region's products and the views that they read; None if they read other values computed
-    in the region."""
+    in the region. Rows that an index chooses for them are inputs, behind those of the region."""
     wanted: set[torch.fx.Node] = set()
     pending = [node for node in region.covers if is_product_op(node)]
     products = list(pending)
-    inputs = set(region.inputs)
+    inputs = dict.fromkeys(region.inputs)
     while pending:
         node = pending.pop()
         if node in wanted or node in inputs:
+            continue
+        if Importer.op(node) in GATHERS:
+            inputs[node] = None
             continue
         if is_stand_in(node) or (node not in products and not static.is_size(node)
                                  and Importer.op(node) not in VIEWS):
             return None
         wanted.add(node)
         pending += node.all_input_nodes
-    made = static.copy(root, region.inputs, [node for node in region.covers if node in wanted],
+    made = static.copy(root, list(inputs), [node for node in region.covers if node in wanted],
                        products)
     if not is_atens(region):
         _without_bias(made.module.graph)
@@ -113,8 +116,11 @@ def against_products(around: Around, run: Run) -> Verdict | None:
     if alone is None or _inductor_tunes_products():
         return None
     alone.module.recompile()
-    sets = _timing.input_sets(alone.inputs, alone.ends, alone.named)
-    own, base = _timing.compete([called(region, run), lambda given: alone.module(*given)], sets)
+    sets = _timing.input_sets(alone.inputs, alone.ends,
+                              static.named_rows(region.inputs, region.covers))
+    call, count = called(region, run), len(region.inputs)
+    own, base = _timing.compete([lambda given: call(given[:count]),
+                                 lambda given: alone.module(*given)], sets)
     times = f"{microseconds(own.captured)}, its products alone {microseconds(base.captured)}"
     if is_atens(region):
         keep = _is_faster(own, base, _BARE_MARGIN)
@@ -125,8 +131,10 @@ def against_products(around: Around, run: Run) -> Verdict | None:
     if near:  # Inductor may compute the rest in kernels that run anyway
         least = 0.0
     bound = Seconds(base.captured + least, base.direct + least)
-    # Inductor may compute what the epilogue alone reads in its kernel; then its time is not bound.
-    if not before(region) and _is_faster(own, bound, _MARGIN):
+    # Inductor may compute what the epilogue alone reads in its kernel; here others compute it.
+    rest = _seconds_before(region, rate)
+    whole = Seconds(own.captured + rest, own.direct + rest)
+    if _is_faster(whole, bound, _MARGIN):
         return Verdict(True, f"it took {times}", own.captured, bound.captured,
                        "Inductor at least")
     if own.captured > base.captured + most:
@@ -161,9 +169,24 @@ def _tail_seconds(region: Region, rate: float) -> tuple[float, float]:
     Strided reads take up to three times as long as others.
     """
     products = [node for node in region.covers if is_product_op(node)]
-    moved = sum(static.hint(node.meta["val"].numel()) * node.meta["val"].element_size()
-                for node in [*products, *region.outputs])
+    moved = sum(map(_bytes, [*products, *region.outputs]))
     return _LAUNCH + moved / rate / 2, _MOST_LAUNCHES + 3 * moved / rate
+
+
+def _seconds_before(region: Region, rate: float) -> float:
+    """How long kernels take at most that compute what the epilogue alone reads."""
+    ops = [node for node in before(region) if Importer.op(node) not in VIEWS]
+    if not ops:
+        return 0.0
+    moved = sum(_bytes(node) for op in ops for node in (op, *op.all_input_nodes))
+    return _MOST_LAUNCHES + 3 * moved / rate
+
+
+def _bytes(node: torch.fx.Node) -> int:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return 0
+    return static.hint(value.numel()) * value.element_size()
 
 
 def called(region: Region, run: Run) -> Callable[[list[Any]], Any]:

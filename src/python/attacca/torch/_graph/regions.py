@@ -32,8 +32,8 @@ VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "at
          "aten.t", "aten.transpose", "aten.expand", "aten.slice", "aten.select", "aten.full",
          "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind",
          "getitem"}
-# And these, whose rows a region reads where they lie.
-_READ_IN_PLACE = VIEWS | {"aten.index", "aten.index_select"}
+# Ops whose rows a region reads where they lie.
+GATHERS = {"aten.index", "aten.index_select"}
 _CORE_VIEWS = {"transpose", "permute", "reshape", "slice", "broadcast"}
 
 
@@ -367,7 +367,7 @@ def _region(importer: Importer, region: dict[str, Any],
         pending += [n for n in node.all_input_nodes if n not in stop and by_name.get(n.name) is n]
     nodes = [node for node in by_name.values() if node in covers and node not in sizes]
     for node in nodes:
-        if node not in outputs and Importer.op(node) not in _READ_IN_PLACE \
+        if node not in outputs and Importer.op(node) not in VIEWS | GATHERS \
                 and not all(user in covers or user in sizes for user in node.users):
             return f"{node.name} is also used outside"
     inputs = _operands(nodes)

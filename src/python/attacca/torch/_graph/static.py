@@ -73,7 +73,8 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
 
     with torch.no_grad():
         FakeTensorProp(module, mode).propagate_dont_convert_inputs(*fakes)
-    return Static(mode, module, made, fakes, _ends_of_groups(graph), _named_rows(graph))
+    return Static(mode, module, made, fakes, _ends_of_groups(graph),
+                  named_rows(inputs, nodes))
 
 
 def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
@@ -88,12 +89,13 @@ def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
     return found
 
 
-def _named_rows(graph: torch.fx.Graph) -> dict[int, int]:
-    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+def named_rows(inputs: Sequence[torch.fx.Node],
+               nodes: Sequence[torch.fx.Node]) -> dict[int, int]:
+    """As :attr:`Static.named`, of the inputs of some nodes."""
     found: dict[int, int] = {}
-    for node in graph.nodes:
-        if node.op != "call_function":
-            continue
+    source: Any
+    indices: Any
+    for node in nodes:
         if node.target is torch.ops.aten.index.Tensor:
             source, indices = node.args
         elif node.target is torch.ops.aten.index_select.default:
@@ -101,7 +103,7 @@ def _named_rows(graph: torch.fx.Graph) -> dict[int, int]:
         else:
             continue
         if len(indices) == 1 and indices[0] in inputs:
-            place, rows = inputs.index(indices[0]), source.meta["val"].shape[0]
+            place, rows = inputs.index(indices[0]), hint(source.meta["val"].shape[0])
             found[place] = min(rows, found.get(place, rows))
     return found
 

@@ -9,12 +9,13 @@ import torch
 
 from .importer import Importer
 from .kernels import TEXT, is_stand_in
-from .regions import VIEWS, Region, is_product_op
+from .regions import GATHERS, VIEWS, Region, is_product_op
 from .static import hint, is_size
 
 _MOST = 32  # nodes around a region
 _FUSED_BY_INDUCTOR = tuple(getattr(torch.Tag, name) for name in ("pointwise", "reduction")
                            if hasattr(torch.Tag, name))
+_ALSO_POINTWISE = {"aten.gather", "aten.embedding"}  # without the tag
 
 
 def around(region: Region, taken: Collection[torch.fx.Node]) -> list[torch.fx.Node]:
@@ -69,6 +70,9 @@ def _is_fused_by_inductor(node: torch.fx.Node) -> bool:
         return False
     if Importer.op(node) in VIEWS:
         return True
+    if Importer.op(node) in GATHERS | _ALSO_POINTWISE:
+        # A mask in place of an index gives as many rows as it has ones.
+        return all(each.meta["val"].dtype is not torch.bool for each in node.all_input_nodes[1:])
     return (isinstance(node.target, torch._ops.OpOverload) and not node.target._schema.is_mutable
             and torch.Tag.nondeterministic_seeded not in node.target.tags
             and any(tag in node.target.tags for tag in _FUSED_BY_INDUCTOR))
