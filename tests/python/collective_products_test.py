@@ -49,8 +49,8 @@ class Calls:
         torch_ = attacca.torch
         self.calls = {
             "gate": (lambda: torch_.all_gather_matmul(
-                rows["x"], (w, w1.t()), "silu(acc0) * acc1 * col(scale) + row(bias)", bias=bias,
-                scale=scale, **options), gate),
+                rows["x"], (w, w1.t()), "silu(acc0) * acc1 * col(a) + row(b)", b=bias, a=scale,
+                **options), gate),
             "transposed": (lambda: torch_.all_gather_matmul(
                 rows["x"], w.t().contiguous().t(),
                 lambda acc, bias, res: F.silu(acc + bias) + res, bias=bias, res=res, **options),
@@ -64,7 +64,7 @@ class Calls:
             "all_reduce": (lambda: torch_.matmul_all_reduce(
                 by_columns, by_rows, after="tanh(acc) + full(res)", res=res, **options), residual),
             "uneven": (lambda: torch_.matmul_all_reduce(
-                by_columns[:7], by_rows, after="tanh(acc) + full(res)", res=res[:7], **options),
+                by_columns[:7], by_rows, after="tanh(acc) + full(a)", a=res[:7], **options),
                 residual[:7])}
         self.tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.06}[dtype]
 

@@ -80,6 +80,15 @@ class Traced(Inputs):
         x = torch.randn(9, 8)
         close(graph(x), self.want_plans(x))
 
+    def test_operands_with_the_names_of_parameters(self):
+        def function(x):
+            return attacca.matmul(x, self.w.T, "acc * row(a) + full(b)", a=self.bias, b=self.res)
+        want = self.x @ self.w.T * self.bias + self.res
+        close(make_fx(function, tracing_mode="fake", _allow_non_fake_inputs=True)(self.x)(self.x),
+              want)
+        close(torch.compile(function, fullgraph=True, backend="aot_eager")(self.x), want)
+        close(torch.func.vmap(function)(self.x[None]), want[None])
+
     def test_out(self):
         def function(x, y):
             out, first, second = torch.zeros(4, 6), y.clone(), torch.zeros(4, 6)

@@ -56,6 +56,9 @@ class Grouped(unittest.TestCase):
         given = attacca.grouped_matmul(x, W, offsets, lambda acc, f: acc * f, out=out, f=full)
         self.assertIs(given, out)
         self.close(out, wanted * full)
+        named = attacca.grouped_matmul(x, W, offsets, "acc * full(x) + row(w) - col(offsets)",
+                                       x=full, w=row, offsets=col)
+        self.close(named, wanted * full + row - col)
 
     def test_gates(self):
         x = RANDOM.standard_normal((31, INNER), np.float32)
@@ -97,6 +100,8 @@ class Grouped(unittest.TestCase):
         expect("unknown gate half", x, W, offsets, "acc0 * acc1", gate="half")
         expect("operand b is missing", x, W, offsets, "acc + row(b)")
         expect("unknown op", x, W, offsets, "sigmoyd(acc)")
+        expect("operand gate has the name of a parameter of grouped_matmul", x, W, offsets,
+               "acc * full(gate)")
 
     def test_torch_does_not_trace_it(self):
         x, w = torch.randn(5, INNER), torch.from_numpy(W)

@@ -122,6 +122,17 @@ class Results(unittest.TestCase):
         self.close(same, expected=A.astype(np.float64) @ W.T)
         self.close(twice, expected=(A.astype(np.float64) @ W.T + column) * 0.5)
 
+    def test_operands_with_the_names_of_parameters(self):
+        exact = A.astype(np.float64) @ W.T + BIAS
+        for _ in range(2):  # the second call comes from the cache
+            self.close(attacca.matmul(A, W.T, "acc + row(b)", b=BIAS), expected=exact)
+            self.close(attacca.matmul(A, W.T, "acc + row(a: f32) * full(b)", a=BIAS, b=RES),
+                       expected=exact - BIAS + BIAS.astype(np.float64) * RES)
+        self.close(attacca.matmul(A, W.T, lambda acc, b, offsets: acc + b - offsets, b=BIAS,
+                                  offsets=np.array(1, np.float32)), expected=exact - 1)
+        axes = attacca.matmul(A[:16].reshape(2, 8, 24)[:, :7], W.T, "acc + row(b)", b=BIAS)
+        self.close(axes, expected=exact[:16].reshape(2, 8, 40)[:, :7])
+
     def test_leading_axes(self):
         a, res = A[:16].reshape(2, 8, 24), RES[:16].reshape(2, 8, 40)
         got = attacca.matmul(a, W.T, TAIL, bias=BIAS, res=res)
@@ -205,6 +216,10 @@ class Errors(unittest.TestCase):
                  "out has 1 tensors for 2 outputs"),
                 (lambda: attacca.matmul(A, W.T, out=[RES.copy(), RES.copy()]),
                  "out has 2 tensors for 1 outputs"),
+                (lambda: attacca.matmul(A, W.T, "acc + row(mode)", mode=BIAS),
+                 "operand mode has the name of a parameter of matmul, at mode: rename.*mode_"),
+                (lambda: attacca.matmul(A, W.T, lambda acc, out: acc + out, out=BIAS),
+                 "operand out has the name of a parameter"),
                 (lambda: attacca.matmul(3, W.T), "int is not a tensor"),
                 (lambda: attacca.matmul([1.0], W.T), "list is not a tensor"),
                 (lambda: attacca.matmul(A[0], W.T), "two axes or more"),

@@ -12,7 +12,7 @@ from ._compile import Options, options
 from ._errors import Error
 from ._frameworks import View
 from ._launch import Engine
-from ._matmul import result_dtype, typed
+from ._matmul import check_free, input_name, result_dtype, typed
 from ._trace.epilogue import trace_epilogue
 
 Gate = Literal["halves", "alternate"]
@@ -24,7 +24,7 @@ def _engine(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Opti
     return Engine(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
 
 
-def grouped_matmul(x: Any, w: Any, offsets: Any, epilogue: str | Callable[..., Any] = "acc", *,
+def grouped_matmul(x: Any, w: Any, offsets: Any, /, epilogue: str | Callable[..., Any] = "acc", *,
                    gate: Gate = "halves", out: Any = None, out_dtype: DType | None = None,
                    mode: Mode = "fp32", tuning: Tuning = "known", tuning_seconds: float = 0,
                    threads: int = 0, **operands: Any) -> Any:
@@ -66,6 +66,7 @@ def grouped_matmul(x: Any, w: Any, offsets: Any, epilogue: str | Callable[..., A
     if _dispatch.wanted(tensors):
         raise Error("attacca.grouped_matmul has no custom op for torch to trace", "grouped_matmul",
                     'call torch._grouped_mm under torch.compile(backend="attacca")')
+    check_free(grouped_matmul, epilogue)
     framework = _frameworks.of(x)
     x_view = framework.view(x, "x")
     w_views = [_frameworks.of(each).view(each, "w") for each in weights]
@@ -86,7 +87,8 @@ def grouped_matmul(x: Any, w: Any, offsets: Any, epilogue: str | Callable[..., A
                      result_dtype(out_dtype, out_views, x_view.dtype), chosen)
     if outs is not None:
         engine.signature.check_count(outs)
-    given = {**views, "a": x_view, "offsets": ends}
+    given = {input_name(name): view for name, view in views.items()}
+    given |= {"a": x_view, "offsets": ends}
     for name, view in zip(("b", "b1"), w_views):
         given[name] = view if layout == "kn" else _transposed(view)
     in_order = [given[each.info.name] for each in engine.signature.inputs]

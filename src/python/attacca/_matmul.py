@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import re
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from ._trace.epilogue import trace_epilogue
 
 # An operand with its role, and its dtype if the text names one.
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
+# The inputs of the core's graph of a product, besides the operands.
+_FACTORS = ("a", "b", "b1", "offsets")
 _ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
 
@@ -82,9 +85,44 @@ def roles(epilogue: str) -> dict[str, str]:
     return {match.group(2): match.group(1) for match in _OPERAND.finditer(epilogue)}
 
 
+def input_name(operand: str) -> str:
+    """An operand's name among the inputs of the core's graph."""
+    return f"operand.{operand}" if operand in _FACTORS else operand
+
+
+@lru_cache(maxsize=64)
+def _keywords(function: Callable[..., Any]) -> frozenset[str]:
+    """The parameters that can be given by name."""
+    named = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return frozenset([name for name, parameter in inspect.signature(function).parameters.items()
+                      if parameter.kind in named])
+
+
+def check_free(function: Callable[..., Any], epilogue: Any) -> None:
+    """Checks that no operand of an epilogue, a text or a function, has the name of one of
+    ``function``'s own parameters.
+
+    Raises:
+        Error: One has, so that it cannot be given.
+    """
+    if isinstance(epilogue, str):
+        names = list(roles(epilogue))
+    elif callable(epilogue):
+        given = inspect.signature(_arguments.function(epilogue, "epilogue")).parameters
+        names = [name for name, parameter in list(given.items())[1:]
+                 if parameter.default is inspect.Parameter.empty]
+    else:
+        return
+    for name in names:
+        if name in _keywords(function):
+            raise Error(f"operand {name} has the name of a parameter of {function.__name__}", name,
+                        f"rename the operand, such as to {name}_")
+
+
 @lru_cache(maxsize=1024)
 def typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
-    """The text with each operand's dtype added: row(bias) -> row(bias: f32).
+    """The text with each operand's dtype added, and with the names of the core's graph:
+    row(bias) -> row(bias: f32), row(a) -> row("operand.a": f32).
 
     Raises:
         Error: An operand in the text is not given, or an operand given is not in the text.
@@ -94,9 +132,8 @@ def typed(epilogue: str, operands: tuple[tuple[str, str], ...]) -> str:
 
     def write(match: re.Match[str]) -> str:
         role, name, named = match.groups()
-        if named or name not in dtypes:
-            return match.group()
-        return f"{role}({name}: {dtypes[name]})"
+        quoted = f'"{input_name(name)}"' if name in _FACTORS else name
+        return f"{role}({quoted}{named or f': {dtypes[name]}'})"
 
     return _OPERAND.sub(write, epilogue)
 
@@ -109,7 +146,7 @@ def _layout(view: View) -> str:
     return "kn" if by_rows or row != 1 and rows != 1 else "nk"
 
 
-def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: Any = None,
+def matmul(a: Any, b: Any, /, epilogue: str | Callable[..., Any] = "acc", *, out: Any = None,
            out_dtype: DType | None = None, mode: Mode = "fp32", tuning: Tuning = "known",
            tuning_seconds: float = 0, threads: int = 0, batch_invariant: bool = False,
            **operands: Any) -> Any:
@@ -138,7 +175,8 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
         tuning_seconds: As for :func:`attacca.compile`.
         threads: As for :func:`attacca.compile`.
         batch_invariant: As for :func:`attacca.compile`.
-        **operands: The epilogue's operands by name, of any dtype.
+        **operands: The epilogue's operands by name, of any dtype. Any name that is none of the
+            options above.
 
     Returns:
         A tensor ``[M, N]``, or ``[..., N]`` if a has more axes; a tuple if there are several
@@ -167,6 +205,7 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
     if _dispatch.wanted(tensors):
         chosen_options = (out_dtype, mode, tuning, tuning_seconds, threads, batch_invariant)
         return _dispatch.custom_ops().matmul(a, b, epilogue, out, chosen_options, operands)
+    check_free(matmul, epilogue)
     framework = _frameworks.of(a)
     a_view = framework.view(a, "a")
     b_view = _frameworks.of(b).view(b, "b")
@@ -185,7 +224,8 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
     layout = _layout(b_view)
     kind = (a_view.dtype, layout, text, result, chosen)
     engine = _engine(*kind)
-    given = {**views, "a": a_view, "b": b_view if layout == "kn" else _transposed(b_view)}
+    given = {input_name(name): view for name, view in views.items()}
+    given |= {"a": a_view, "b": b_view if layout == "kn" else _transposed(b_view)}
     if outs is not None:
         engine.signature.check_count(outs)
     if len(lead) > 1:
@@ -198,7 +238,7 @@ def matmul(a: Any, b: Any, epilogue: str | Callable[..., Any] = "acc", *, out: A
         results = tuple(r.reshape(*lead, r.shape[-1]) for r in results)
         shapes = [tuple(r.shape) for r in results]
     if form is not None:
-        positions = {name: i for i, name in enumerate(("a", "b", *operands))}
+        positions = {name: i for i, name in enumerate(("a", "b", *map(input_name, operands)))}
         engine.remember(_cache(form), tensors, out, [positions[name] for name in names], framework,
                         in_order, ready, shapes)
     return results if len(results) > 1 else results[0]

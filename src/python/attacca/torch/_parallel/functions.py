@@ -12,7 +12,7 @@ from ..._arguments import DType, Mode, Tuning
 from ..._compile import options
 from ..._errors import Error
 from ..._frameworks import Torch
-from ..._matmul import graph_of, result_dtype, roles, with_operands
+from ..._matmul import graph_of, input_name, result_dtype, roles, with_operands
 from ..._trace.epilogue import operand_role
 from .._ops.calls import constant, count_of, traced
 from .._ops.text_argument import written
@@ -23,7 +23,7 @@ Epilogue = str | Callable[..., Any]
 _DTYPES = Torch.names()
 
 
-def all_gather_matmul(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc", *,
+def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc", *,
                       group: Any = None, out_dtype: DType | None = None, mode: Mode = "fp32",
                       tuning: Tuning = "known", tuning_seconds: float = 0, symmetric: bool = True,
                       **operands: torch.Tensor) -> torch.Tensor:
@@ -59,7 +59,7 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc", *
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
 
 
-def matmul_reduce_scatter(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
+def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc",
                           after: Epilogue = "acc", *, group: Any = None,
                           out_dtype: DType | None = None, mode: Mode = "fp32",
                           tuning: Tuning = "known", tuning_seconds: float = 0,
@@ -101,7 +101,7 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
 
 
-def matmul_all_reduce(a: torch.Tensor, b: Weights, epilogue: Epilogue = "acc",
+def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc",
                       after: Epilogue = "acc", *, group: Any = None,
                       out_dtype: DType | None = None, mode: Mode = "fp32",
                       tuning: Tuning = "known", tuning_seconds: float = 0, symmetric: bool = True,
@@ -169,7 +169,7 @@ def _product(a: torch.Tensor, b: Weights, epilogue: Epilogue, out_dtype: Any,
     dtypes = tuple([tensor.dtype for tensor in given.values()])
     order, graph = _graph(a.dtype, layout, text, " ".join(given), dtypes,
                           _out_dtype(a.dtype, out_dtype)).split("\n", 1)
-    by_name = {name: _flat(tensor) for name, tensor in given.items()}
+    by_name = {input_name(name): _flat(tensor) for name, tensor in given.items()}
     by_name["a"] = a.reshape(-1, a.shape[-1])
     for name, weight in zip(("b", "b1"), weights):
         by_name[name] = weight if layout == "kn" else weight.t()
