@@ -32,7 +32,7 @@ RANKS = {
     "_functions": [["table"], ["values"], ["binding", "pointwise", "views", "parts", "products"],
                    ["reductions"],
                    ["__init__"]],
-    "_trace": [["__init__", "annotations", "calls"], ["traced"], ["epilogue", "fused"]],
+    "_trace": [["__init__", "annotations", "calls"], ["traced"], ["epilogue", "method"], ["fused"]],
     "torch": [["_kept", "_layouts", "_logs", "_timing", "_ops", "_report_view"],
               ["_parallel"],
               ["_graph", "_quantized"],

@@ -306,6 +306,156 @@ class Values(unittest.TestCase):
         torch.testing.assert_close(got[0], (X @ W.T) * column + res, rtol=1e-5, atol=1e-5)
 
 
+class Layer(torch.nn.Module):
+    """Methods that read numbers, tensors, modules and other methods of their object."""
+
+    def __init__(self, scale=2.0):
+        super().__init__()
+        self.linear, self.act = torch.nn.Linear(16, 32), F.silu
+        self.scale, self.bounds, self.dtype = scale, (-1.0, 1.0), torch.float32
+        self.requires_grad_(False)
+
+    @property
+    def weight(self):
+        return self.linear.weight.T
+
+    @attacca.fuse
+    def forward(self, x, shift=0.5):
+        y = self.shifted(self.act(x @ self.weight + self.linear.bias), shift)
+        return torch.clamp(y, *self.bounds).to(self.dtype)
+
+    def shifted(self, y, shift):
+        return y * self.scale + shift if getattr(self, "shifts", True) else y * self.scale
+
+    @attacca.fuse
+    def twice(self, x):
+        return self.forward(x) * 2 if isinstance(self, Layer) else x
+
+    @staticmethod
+    @attacca.fuse
+    def product(x, w):
+        return torch.relu(x @ w.T)
+
+    @attacca.fuse
+    def writes(self, x):
+        self.last = x
+        return x
+
+    @attacca.fuse
+    def calls(self, x):
+        return self.linear(x)
+
+
+class Wider(Layer):
+    """One that calls the method that it overrides, while it is traced itself."""
+
+    @attacca.fuse
+    def forward(self, x, shift=0.5):
+        return super().forward(x, shift) - 1
+
+
+class Shifted(Layer):
+    def shifted(self, y, shift):
+        return y * self.scale + 2 * shift
+
+
+class Plain(Layer):
+    def forward(self, x, shift=0.5):
+        return super().forward(x, shift) - 1
+
+
+class Methods(unittest.TestCase):
+    def same(self, got, layer, x, shift=0.5):
+        y = F.silu(layer.linear(x)) * layer.scale + (shift if getattr(layer, "shifts", True) else 0)
+        torch.testing.assert_close(got, torch.clamp(y, *layer.bounds), rtol=1e-5, atol=1e-5)
+
+    def test_what_is_read_of_the_object_is_read_in_each_call(self):
+        layer = Layer()
+        self.same(layer(X), layer, X)
+        self.same(layer.forward(X, shift=-1), layer, X, -1)
+        narrow = torch.nn.Linear(16, 8).requires_grad_(False)
+        for name, value in [("scale", 3), ("bounds", (0.0, 0.5)), ("linear", narrow),
+                            ("shifts", False), ("scale", 3.5)]:
+            setattr(layer, name, value)
+            with self.subTest(name):
+                self.same(layer(X), layer, X)
+        layer.act = torch.relu
+        want = torch.clamp(torch.relu(layer.linear(X)) * 3.5, 0, 0.5)
+        torch.testing.assert_close(layer(X), want, rtol=1e-5, atol=1e-5)
+
+    def test_what_is_read_of_the_class_is_that_of_the_object(self):
+        first, second = Layer(), Shifted()
+        for layer, shift in ((first, 0.5), (second, 1), (first, 0.5)):
+            self.same(layer(X), layer, X, shift)
+
+        class Optional:
+            norm = None
+
+            @attacca.fuse
+            def run(self, x):
+                return x * 2 if self.norm is None else x * 3
+        optional = Optional()
+        for norm, factor in ((None, 2), (first, 3), (second, 3), (None, 2)):
+            optional.norm = norm
+            torch.testing.assert_close(optional.run(X), X * factor)
+        first.shifted = second.shifted.__func__.__get__(first)
+        self.same(first(X), first, X, 1)
+
+    def test_one_plan_serves_objects_that_are_alike(self):
+        first, second, other = Layer(), Layer(), Layer(scale=4.0)
+        plan = first.forward.plan(X)
+        self.assertIs(second.forward.plan(X), plan)
+        self.assertIsNot(other.forward.plan(X), plan)
+        self.same(second(X), second, X)
+        names = [each.name for each in plan.inputs]
+        self.assertEqual(names, ["x", "self.weight", "self.linear.bias"])
+        self.assertIn("gemm over [6, 32]", str(first.forward.explain(X)))
+        self.assertIn('graph "forward"("x": f32[6, 16], "self.weight"', first.forward.text(X))
+
+    def test_methods_of_methods_and_of_classes_above(self):
+        for kind in (Wider, Plain):
+            layer = kind()
+            self.same(layer(X) + 1, layer, X)
+        layer = Layer()
+        self.same(layer.twice(X) / 2, layer, X)
+        torch.testing.assert_close(Layer.product(X, W), torch.relu(X @ W.T), rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(layer.product(X, W), torch.relu(X @ W.T), rtol=1e-5, atol=1e-5)
+
+    def test_numpy_and_out(self):
+        class Scaled:
+            def __init__(self, w):
+                self.w, self.factor = w, np.float32(0.5)
+
+            @attacca.fuse
+            def __call__(self, x):
+                return x @ self.w.T * self.factor
+        x, w, out = X.numpy(), W.numpy(), np.empty((6, 32), np.float32)
+        self.assertIs(Scaled(w).__call__(x, out=out), out)
+        np.testing.assert_allclose(out, x @ w.T * 0.5, rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(Scaled(2 * w)(x), x @ w.T, rtol=1e-5, atol=1e-5)
+
+    def test_under_torch_compile(self):
+        layer = Layer()
+        compiled = torch.compile(lambda x: layer(x) + 1, backend="eager")
+        self.same(compiled(X) - 1, layer, X)
+
+    def test_errors(self):
+        layer = Layer()
+        for call, pattern in [
+                (lambda: layer.writes(X), "writes self.last.*return it"),
+                (lambda: layer.calls(X), "self.linear, a Linear, is called.*function of tensors"),
+                (lambda: layer(X.double()), "same dtype"),
+                (lambda: layer.twice(X.numpy()), "self.weight is a Tensor, and no argument is"),
+                (lambda: layer(), "missing a required argument: 'x'"),
+                (lambda: attacca.fuse(staticmethod(lambda x: x)), "write @staticmethod above"),
+                (lambda: attacca.fuse(classmethod(lambda cls, x: x)), "make it a static method")]:
+            with self.subTest(pattern), self.assertRaisesRegex(attacca.Error, pattern):
+                call()
+        layer.linear.requires_grad_()
+        with self.assertRaisesRegex(attacca.Error, "requires a gradient.*self.weight.*detach"):
+            layer(X)
+
+
 class Errors(unittest.TestCase):
     def test_each_says_the_fix(self):
         def branch(x):

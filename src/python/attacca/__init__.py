@@ -17,17 +17,17 @@ from ._matmul import matmul
 from ._pack import Packed, pack
 from ._plan import Decision, Instance, Plan
 from ._problems import Tuned
-from ._trace.fused import Fused, fuse
+from ._trace.fused import Fused, FusedMethod, fuse
 from ._tune import export_choices, import_choices, tune
 
 # torch.compile calls these without tracing them.
-for _function in (Fused.plan, compile, explain, export_choices, fuse, import_choices, load, pack,
-                  tune):
+for _function in (Fused.plan, FusedMethod.__call__, FusedMethod.plan, compile, explain,
+                  export_choices, fuse, import_choices, load, pack, tune):
     # An assignment would not pass mypy, to which functions have no such attribute.
     setattr(_function, "_torchdynamo_disable", True)  # noqa: B010
 
 __version__ = _core.version()
 
-__all__ = ["Decision", "Error", "Explanation", "Fused", "Instance", "Packed", "Plan", "Tensor",
-           "Tuned", "compile", "explain", "export_choices", "fuse", "grouped_matmul",
+__all__ = ["Decision", "Error", "Explanation", "Fused", "FusedMethod", "Instance", "Packed", "Plan",
+           "Tensor", "Tuned", "compile", "explain", "export_choices", "fuse", "grouped_matmul",
            "import_choices", "load", "matmul", "pack", "tune"]

@@ -373,3 +373,8 @@ def of(tensor: Any) -> Framework:
     if cupy is not None and isinstance(tensor, cupy.ndarray):
         return Cupy
     return Dlpack
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of a framework, or speaks DLPack."""
+    return of(value) is not Dlpack or hasattr(type(value), "__dlpack__")
