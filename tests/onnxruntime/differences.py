@@ -87,13 +87,6 @@ def scale_of_zeros(case: Case, output: int, mine: Any, theirs: Any, values: dict
     return output == 1 and mine == 0 and theirs == 1 and not np.any(values["x"])
 
 
-@add("LSTM", "clip", "attacca",
-     "the text clips the input of activations, of which the output's, h(Ct), is one; ONNX Runtime "
-     "clips those of the gates alone")
-def clip_of_output(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
-    return "clip" in case.attributes
-
-
 @add("Clip", "a bound that is NaN", "attacca",
      "Min(max, Max(x, min)) of NaN is NaN, as Max and Min are")
 def clip_nan(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:

@@ -103,7 +103,8 @@ std::string lowered(std::string text) {
 }
 
 // The activations of all directions, each with the next numbers of activation_alpha and _beta if it
-// has such.
+// has such. clip= is of those of gates: ONNX Runtime does not clip the cell state from which an
+// LSTM's third one computes the output.
 Result<std::vector<GateActivation>> read_activations(Node& node, const Form& form,
                                                      int64_t directions) {
   std::vector<std::string> names;
@@ -130,7 +131,8 @@ Result<std::vector<GateActivation>> read_activations(Node& node, const Form& for
       return fail(fmt::format("the activation {} is not supported", name), {},
                   "run the file with ONNX Runtime");
     const double alpha = number(0, found->alpha), beta = number(1, found->beta);
-    activations.push_back({found, alpha, beta, clip});
+    const bool of_gate = activations.size() % form.activations.size() < 2;
+    activations.push_back({found, alpha, beta, of_gate ? clip : 0});
   }
   return activations;
 }
