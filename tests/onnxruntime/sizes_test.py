@@ -156,6 +156,38 @@ class Sizes(unittest.TestCase):
             with self.assertRaises(Exception):
                 session.run(None, feeds)
 
+    def test_slices_by_other_symbols(self) -> None:
+        """Where a bound lies outside the axis a plan may be an error, but never another result."""
+        bounds = ("z = Slice (x, zero, n)", "z = Slice (x, n, far)", "z = Slice (x, one, n)",
+                  "z = Slice (x, n, k)", "z = Slice (x, less, far)", "z = Slice (x, zero, less)",
+                  "back = Neg (n) z = Slice (x, back, far)", "z = Slice (x, zero, n, zero, two)",
+                  "back = Neg (n) z = Slice (x, zero, back)",
+                  "z = Slice (x, less, near, zero, minus)", "z = Slice (x, minus, n, zero, minus)",
+                  "z = Slice (x, minus, less, zero, minus)", "z = Slice (x, n, k, zero, minus)")
+        sizes = [(m, n, k) for m in (0, 1, 3, 6) for n in (0, 1, 3, 4, 9) for k in (0, 2, 9)]
+        for nodes in bounds:
+            model = onnx.parser.parse_model(
+                f'''<ir_version: 9, opset_import: ["" : 18]>
+                    g (float[M] x, float[N] u, float[K] v) => (float[L] y) <{INTS}> {{
+                      n = Shape (u) k = Shape (v) less = Sub (n, one) {nodes} y = Abs (z) }}''')
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            plan = attacca.compile(model.SerializeToString(), threads=1)
+            same = 0
+            for m, n, k in sizes:
+                feeds = {name: np.arange(1.0, size + 1, dtype=np.float32)
+                         for name, size in (("x", m), ("u", n), ("v", k))}
+                want = session.run(None, feeds)[0]
+                try:
+                    got = plan(**{each.name: feeds[each.name] for each in plan.inputs})
+                except attacca.Error as error:
+                    inside = 0 < n < m and ", k" not in nodes
+                    self.assertRegex(str(error), "is outside axis 0 of size")
+                    self.assertFalse(inside, f"{nodes}, {m}, {n}, {k}: {error}")
+                    continue
+                same += 1
+                np.testing.assert_array_equal(got, want, f"{nodes}, {m}, {n}, {k}", strict=True)
+            self.assertGreaterEqual(same, 8, nodes)
+
     def test_space_to_depth(self) -> None:
         self.check("r = Concat <axis = 0> (one, one, two, m) c = Reshape (x, r) "
                    "y = SpaceToDepth <blocksize = 2> (c)", "float", 18)

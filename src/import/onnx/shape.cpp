@@ -41,9 +41,18 @@ Dim from_the_end(Node& node, const Dim& bound, const Dim& extent) {
   return extent * ir::minimum(back, 1) - back;
 }
 
+// A bound of a slice backwards that is negative for some sizes, such as M - 1, for which it counts
+// from the end. (Forwards a range that begins or ends there is an error when the sizes are given;
+// backwards -1 would be the place before the first element.)
+Dim wrapped(const Dim& bound, const Dim& extent) {
+  const Dim inside = ir::minimum(ir::maximum(bound + 1, 0), 1);
+  return bound + extent * (Dim(1) - inside);
+}
+
 // A slice's bound, clamped to low..high where that is known. If the extent is a symbol, a bound
-// counts as inside, and the end of the range as the end.
-Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low, const Dim& high) {
+// counts as inside, and the end of the range as the end; a plan checks that it is.
+Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low, const Dim& high,
+                bool forward) {
   Dim at = bound;
   if (const auto fixed = bound.maybe_value()) {
     // Exporters write INT32_MAX or INT64_MAX for the end, and their negatives for the beginning.
@@ -53,6 +62,8 @@ Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low,
     if (*fixed < 0) at = extent + bound;
   } else if (ir::upper_bound(bound).value_or(1) <= 0) {
     at = from_the_end(node, bound, extent);
+  } else if (!forward && ir::lower_bound(bound).value_or(-1) < 0) {
+    at = wrapped(bound, extent);
   }
   const Dim above = high - at, below = at - low;
   if (below.is_static() && below.value() < 0) return low;
@@ -97,8 +108,9 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     const bool forward = step > 0;
     const Dim last = forward ? extent : extent - 1;
     const Dim first = forward || !extent.is(0) ? 0 : -1;
-    ir::SliceRange range{clamp_bound(node, bounds.starts[i], extent, first, last),
-                         clamp_bound(node, bounds.ends[i], extent, forward ? 0 : -1, last), step};
+    ir::SliceRange range{clamp_bound(node, bounds.starts[i], extent, first, last, forward),
+                         clamp_bound(node, bounds.ends[i], extent, forward ? 0 : -1, last, forward),
+                         step};
     if (!extent.is_static() && bounds.starts[i].is_static() && bounds.ends[i].is_static())
       clamp_to_length(node, range, extent);
     const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;
