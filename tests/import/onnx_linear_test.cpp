@@ -1,4 +1,5 @@
 #include "import/onnx_testing.hpp"
+#include "mentions.hpp"
 
 namespace attacca::import {
 namespace {
@@ -183,6 +184,59 @@ std::string of_types(const std::string& op, int x, int scale, int zero,
   Model model(21);
   model.input("x", {"M", "2"}, x).input("s", {}, scale).input("z", {}, zero);
   return read_text(model.node(op, {"x", "s", "z"}, {"y"}, attributes).output("y"));
+}
+
+constexpr int kInt16 = onnx::TensorProto::INT16, kUint16 = onnx::TensorProto::UINT16;
+
+// x quantised with a zero point of 3.
+Model sixteen_bits(int type, const Attributes& attributes = {}) {
+  Model model(21);
+  model.input("x", {"M", "2"})
+      .weight("s", {}, std::vector<double>{0.5})
+      .weight("z", {}, std::vector<double>{3}, type)
+      .node("QuantizeLinear", {"x", "s", "z"}, {"q"}, attributes);
+  return model;
+}
+
+TEST(OnnxLinear, SixteenBitsAreF32BetweenQuantizeAndDequantize) {
+  const auto through = [](int type) {
+    return read_text(
+        sixteen_bits(type).node("DequantizeLinear", {"q", "s", "z"}, {"y"}).output("y"));
+  };
+  EXPECT_EQ(through(kUint16),
+            "(where(round(x / 0.5) + 3 == round(x / 0.5) + 3, clamp(round(x / 0.5) + 3, min=0, "
+            "max=65535), 0) - 3) * 0.5 : f32[M, 2]");
+  EXPECT_TRUE(mentions(through(kInt16), "min=-32768, max=32767; -32768) - 3) * 0.5 : f32[M, 2]"));
+  // The bits of a weight are read by its type.
+  for (const auto& [type, wanted] : {std::pair(kUint16, "65535"), std::pair(kInt16, "-1")}) {
+    Model model(21);
+    model.weight("w", {2}, std::vector<double>{7, 65535}, type)
+        .weight("s", {}, std::vector<double>{1})
+        .node("DequantizeLinear", {"w", "s"}, {"y"})
+        .output("y");
+    EXPECT_TRUE(mentions(read_text(model), fmt::format("[7, {}]", wanted)));
+  }
+}
+
+TEST(OnnxLinear, SixteenBitsElsewhereAreRefused) {
+  const auto refused = [](const Model& model, const char* wanted) {
+    const std::string text = to_string(error_of(model));
+    EXPECT_TRUE(mentions(text, wanted)) << text;
+  };
+  refused(sixteen_bits(kUint16).output("q"), "16-bit integers; output q; dequantise");
+  refused(sixteen_bits(kInt16).node("Relu", {"q"}, {"y"}).output("y"),
+          "node y (Relu); input q is of 16-bit integers; dequantise it first");
+  refused(sixteen_bits(kInt16)
+              .weight("z8", {}, std::vector<double>{3}, kInt8)
+              .node("DequantizeLinear", {"q", "s", "z8"}, {"y"})
+              .output("y"),
+          "type of the zero point");
+  refused(sixteen_bits(kInt16, {{"output_dtype", int64_t{kInt8}}}).output("q"), "output_dtype");
+  refused(sixteen_bits(kInt16, {{"block_size", int64_t{2}}}).output("q"), "blocks; 16 bits");
+  refused(sixteen_bits(kInt16).node("QuantizeLinear", {"q", "s", "z"}, {"y"}).output("y"),
+          "x is of 16-bit integers");
+  refused(Model(21).input("q", {"M"}, kInt16).node("Relu", {"q"}, {"y"}).output("y"),
+          "ONNX element type int16 is not supported");
 }
 
 TEST(OnnxLinear, TypesThatDoNotBelongTogetherAreRefused) {

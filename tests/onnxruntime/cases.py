@@ -14,7 +14,8 @@ from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
 NUMPY = {T.FLOAT: np.float32, T.DOUBLE: np.float64, T.FLOAT16: np.float16, T.BFLOAT16: np.float32,
-         T.INT32: np.int32, T.INT64: np.int64, T.INT8: np.int8, T.UINT8: np.uint8, T.BOOL: np.bool_}
+         T.INT32: np.int32, T.INT64: np.int64, T.INT8: np.int8, T.UINT8: np.uint8,
+         T.INT16: np.int16, T.UINT16: np.uint16, T.BOOL: np.bool_}
 FLOATS = (T.FLOAT, T.FLOAT, T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16)
 NUMBERS = FLOATS + (T.INT32, T.INT64)
 
@@ -143,7 +144,7 @@ def numbers(dtype: int, special: bool) -> Fill:
         numpy = NUMPY[dtype]
         if dtype == T.BOOL:
             return rng.random(shape) < 0.5
-        if dtype in (T.INT8, T.UINT8):
+        if dtype in (T.INT8, T.UINT8, T.INT16, T.UINT16):
             info = np.iinfo(numpy)
             return rng.integers(info.min, info.max + 1, shape).astype(numpy)
         if dtype in (T.INT32, T.INT64):

@@ -59,6 +59,17 @@ def static(source: str, to: str) -> None:
                                  quant_format=quantization.QuantFormat.QOperator)
 
 
+def sixteen_bits(source: str, to: str, activations: Any = quantization.QuantType.QUInt16) -> None:
+    quantization.quantize_static(source, to, Calibration(), activation_type=activations,
+                                 weight_type=quantization.QuantType.QInt8,
+                                 op_types_to_quantize=["MatMul", "Gemm", "Add"],
+                                 extra_options={"UseQDQContribOps": True})
+
+
+def signed_sixteen_bits(source: str, to: str) -> None:
+    sixteen_bits(source, to, quantization.QuantType.QInt16)
+
+
 def fused(source: str, to: str) -> None:
     optimizer.optimize_model(source, model_type="bert", num_heads=0, hidden_size=0,
                              opt_level=0).save_model_to_file(to)
@@ -70,6 +81,7 @@ VARIANTS: tuple[tuple[str, Callable[[str, str], None], float], ...] = (
     ("bert_dynamo", optimized, 0), ("llama_script", optimized, 0),
     ("bert_script", dynamic, 0), ("llama_dynamo", dynamic, 0),
     ("roberta_dynamo", static, 0.02), ("mistral_dynamo", static, 0.02),
+    ("bert_dynamo", sixteen_bits, 1e-4), ("llama_dynamo", signed_sixteen_bits, 1e-3),
     ("bert_dynamo", fused, 0))
 
 

@@ -459,6 +459,8 @@ def qlinear_mat_mul(case: Case) -> None:
 
 @of("QuantizeLinear")
 def quantize_linear(case: Case) -> None:
+    if has_sixteen_bits(case):
+        return through_sixteen_bits(case, case.one([], [4]), axis=1)
     dtype = typed(case, T.FLOAT, T.FLOAT, T.INT32, *((T.FLOAT16,) if case.opset >= 19 else ()))
     case.exact = True
     dims = case.shape(1)
@@ -481,8 +483,30 @@ def quantize_linear(case: Case) -> None:
     case.tested(inputs, **given)
 
 
+def through_sixteen_bits(case: Case, spread: list[Any], **given: Any) -> None:
+    """The row's op and its inverse, between which numbers are int16 or uint16."""
+    to = case.one(T.INT16, T.UINT16)
+    inputs = [case.input("x", T.FLOAT, case.shape(1) if not spread else [3, *spread]),
+              case.input("s", T.FLOAT, spread, between(0.00001, 0.001)),
+              case.input("z", to, spread, constant=True)]
+    case.dtype, case.special, case.chained = T.FLOAT, case.maybe(0.3), True
+    case.node("QuantizeLinear", inputs, ["q"], case.row.domain, **given)
+    case.node("DequantizeLinear", ["q", *inputs[1:]], ["y"], case.row.domain, **given)
+
+
+def has_sixteen_bits(case: Case) -> bool:
+    return (case.opset >= 21 or case.row.domain != "") and case.maybe(0.3)
+
+
 @of("DequantizeLinear")
 def dequantize_linear(case: Case) -> None:
+    if has_sixteen_bits(case):
+        numbers, scale = case.one(T.INT16, T.UINT16), case.input("s", T.FLOAT, [],
+                                                                 between(0.00001, 0.001))
+        typed(case, T.FLOAT)
+        case.tested([case.input("x", numbers, [5, 3], constant=True), scale,
+                     case.input("z", numbers, [], constant=True)])
+        return None
     dtype = typed(case, T.INT8, T.UINT8, T.INT32)
     dims = case.shape(1)
     scale_type = case.one(T.FLOAT, T.FLOAT16) if case.opset >= 19 else T.FLOAT

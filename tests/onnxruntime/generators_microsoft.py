@@ -7,7 +7,7 @@ import numpy as np
 from onnx import TensorProto as T
 
 from cases import NUMPY, Case, Fill, integers_between
-from generators import of, small, typed
+from generators import has_sixteen_bits, of, small, through_sixteen_bits, typed
 from generators_index import seen
 
 BYTES = (T.UINT8, T.INT8)
@@ -406,6 +406,8 @@ def qlinear_where(case: Case) -> None:
 
 @of("com.microsoft.QuantizeLinear")
 def quantize_linear(case: Case) -> None:
+    if has_sixteen_bits(case):
+        return through_sixteen_bits(case, case.one([], [4]), axis=1)
     typed(case, T.FLOAT)
     case.exact = True
     dims, to = case.shape(1, 3), case.one(*BYTES)

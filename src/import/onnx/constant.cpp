@@ -188,8 +188,10 @@ Result<Outputs> constant(Node& node) {
     if (!tensor) return tl::make_unexpected(tensor.error());
     return add_constant(node.graph(), *std::move(tensor));
   };
-  if (const auto* value = node.attribute("value"))
-    return made(read_tensor(value->t(), node.directory()));
+  if (const auto* value = node.attribute("value")) {
+    ATTACCA_TRY(Entry entry, read_constant(node.graph(), value->t(), node.directory()));
+    return Outputs(std::vector<Entry>{std::move(entry)});
+  }
   if (const auto* value = node.attribute("value_float"))
     return number(node, static_cast<double>(value->f()), DType::F32);
   if (const auto* value = node.attribute("value_int")) return Known{DType::S64, {value->i()}, true};

@@ -18,6 +18,13 @@ struct Known {
   bool scalar = false;  // rank 0
 };
 
+// int16 or uint16 by its ends. The graph has no such dtype: it holds the numbers as f32 or s32,
+// from QuantizeLinear or an initializer to DequantizeLinear.
+struct SixteenBits {
+  double low = 0, high = 0;
+  friend bool operator==(const SixteenBits&, const SixteenBits&) = default;
+};
+
 // The meaning of a name: a value of the graph, numbers known while importing, or both.
 struct Entry {
   Entry() = default;
@@ -25,6 +32,7 @@ struct Entry {
   Entry(Known k) : known(std::move(k)) {}  // NOLINT
   std::optional<ir::Value> value;
   std::optional<Known> known;
+  std::optional<SixteenBits> sixteen_bits = {};  // of a value
 };
 
 // The results of a node, in order.

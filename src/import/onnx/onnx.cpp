@@ -152,11 +152,11 @@ class Importer {
     for (auto& initializer : *graph.mutable_initializer()) {
       const std::string where = "initializer " + printable(initializer.name());
       ATTACCA_TRY_VOID(check_name(initializer.name(), where));
-      auto tensor = read_tensor(initializer, directory_);
-      if (!tensor) return at(tensor.error(), where);
+      const auto entry = read_constant(graph_, initializer, directory_);
+      if (!entry) return at(entry.error(), where);
       initializer.clear_raw_data();  // the numbers live in the tensor now
-      const Value value = add_constant(graph_, *std::move(tensor));
-      if (!scope.values.emplace(initializer.name(), value).second)
+      const Value value = *entry->value;
+      if (!scope.values.emplace(initializer.name(), *entry).second)
         return fail("the name is used twice", where, "name initializers apart");
       name_value(value, initializer.name());
     }
@@ -280,10 +280,21 @@ class Importer {
     const int64_t opset = opset_of(scope.opsets, domain);
     const OpRow* row = find_op(domain, proto.op_type(), opset);
     if (row == nullptr) return fail(fmt::format("opset {} has no such op", opset));
+    ATTACCA_TRY_VOID(check_sixteen_bits(proto, *row, inputs));
     Node node(graph_, proto, opset, *row, inputs, directory_, lengths_);
     Result<Outputs> outputs = handle_known(node, *row);
     if (node.attribute_error()) return tl::make_unexpected(*node.attribute_error());
     return outputs;
+  }
+
+  static Status check_sixteen_bits(const onnx::NodeProto& proto, const OpRow& row,
+                                   const std::vector<Entry*>& inputs) {
+    if (row.handler == quantize_linear || row.handler == dequantize_linear) return {};
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i] != nullptr && inputs[i]->sixteen_bits)
+        return fail(fmt::format("input {} is of 16-bit integers", proto.input(static_cast<int>(i))),
+                    {}, "dequantise it first, or quantise to int8 or uint8");
+    return {};
   }
 
   static Result<Outputs> handle_known(Node& node, const OpRow& row) {
@@ -364,6 +375,9 @@ class Importer {
       if (found == scope.values.end())
         return fail("no node defines it", where, "export the model again");
       if (!seen.insert(output.name()).second) return fail("the name is used twice", where);
+      if (found->second.sixteen_bits)
+        return fail("16-bit integers are not supported as an output", where,
+                    "dequantise it, or quantise to int8 or uint8");
       auto value = materialise(graph_, found->second);
       if (!value) return at(value.error(), where);
       graph_.add_output(*value, names.take(output.name()));

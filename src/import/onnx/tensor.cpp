@@ -8,6 +8,8 @@
 
 #include "fmt/format.h"
 
+#include "import/onnx/node.hpp"
+
 namespace attacca::import {
 namespace {
 
@@ -223,12 +225,39 @@ Result<DType> read_dtype(int32_t code) {
               "int32, int64 or bool");
 }
 
+std::optional<SixteenBits> sixteen_bits_of(int32_t code) {
+  if (code == onnx::TensorProto::INT16) return SixteenBits{-32768, 32767};
+  if (code == onnx::TensorProto::UINT16) return SixteenBits{0, 65535};
+  return std::nullopt;
+}
+
 Result<Tensor> read_tensor(const onnx::TensorProto& proto, const std::string& directory) {
   ATTACCA_TRY(const Layout layout, layout_of(proto));
   if (proto.has_segment()) return fail("segmented tensors are not supported");
   if (proto.data_location() == onnx::TensorProto::EXTERNAL)
     return from_external(layout, proto, directory);
   return proto.has_raw_data() ? from_raw(layout, proto.raw_data()) : from_typed(layout, proto);
+}
+
+Result<Entry> read_constant(ir::Graph& graph, const onnx::TensorProto& proto,
+                            const std::string& directory) {
+  const auto bits = sixteen_bits_of(proto.data_type());
+  if (!bits) {
+    ATTACCA_TRY(Tensor tensor, read_tensor(proto, directory));
+    return Entry(add_constant(graph, std::move(tensor)));
+  }
+  onnx::TensorProto as_halves = proto;  // whose bits are stored alike
+  as_halves.set_data_type(onnx::TensorProto::FLOAT16);
+  ATTACCA_TRY(const Tensor halves, read_tensor(as_halves, directory));
+  ATTACCA_TRY(Tensor wide, Tensor::make(DType::S32, halves.shape()));
+  const bool is_signed = bits->low < 0;
+  for (int64_t i = 0; i < halves.size(); ++i) {
+    const uint16_t number = halves.as<uint16_t>()[i];
+    wide.as<int32_t>()[i] = is_signed ? static_cast<int16_t>(number) : number;
+  }
+  Entry entry(add_constant(graph, std::move(wide)));
+  entry.sixteen_bits = bits;
+  return entry;
 }
 
 }  // namespace attacca::import

@@ -60,6 +60,11 @@ Status check_zero(Node& node, Value zero, DType quantized) {
               {}, "give it the type of what it belongs to");
 }
 
+// What is quantised to int16 or uint16.
+std::optional<SixteenBits> sixteen_bits(Node& node, size_t input) {
+  return node.has(input) ? node.entry(input)->sixteen_bits : std::nullopt;
+}
+
 // An optional zero point of one operand of an integer product; nullopt where it is 0.
 Result<std::optional<Expr>> zero_point(Node& node, const QuantizedOperand& operand, bool rows) {
   if (!operand.zero) return std::nullopt;
@@ -89,6 +94,32 @@ Result<Quantisation> quantisation(Node& node, size_t scale_at, size_t zero_at, i
   ATTACCA_TRY(const Value zero, node.input(zero_at));
   ATTACCA_TRY(result.zero, along_axis(node, zero, axis, rank));
   return result;
+}
+
+// round(x / scale), divided in the scale's type: a quotient of 16 bits may be a tie where the one
+// in f32 is not.
+Expr rounded_quotient(Node& node, const Expr& x, Value scale) {
+  const DType precision = node.dtype(scale);
+  if (precision == DType::F32) return emit(Op::Round, x / node.expr(scale));
+  const Expr quotient =
+      emit(Op::Div, std::vector<Expr>{x, node.expr(scale)}, ir::ElementwiseAttrs{{}, precision});
+  return emit(Op::Round, cast(quotient, DType::F32));
+}
+
+// round(x / scale) + zero as f32, between the ends of 16 bits. NaN becomes the lowest number, as
+// ONNX Runtime has it.
+Result<Value> quantized_sixteen_bits(Node& node, Value x, const Quantisation& by,
+                                     const SixteenBits& bits) {
+  const DType precision = node.dtype(by.scale);
+  const bool as_it_is = ir::is_float(node.dtype(x)) && ir::size_of(precision) < 4;
+  const Expr in = as_it_is ? node.expr(x) : cast(node.expr(x), precision);
+  ATTACCA_TRY(const auto zero, real_zero(node, by.zero));
+  const Expr rounded = rounded_quotient(node, in, by.scale);
+  const Expr moved = zero ? rounded + node.expr(*zero) : rounded;
+  const Expr is_number = emit(Op::Eq, std::vector<Expr>{moved, moved});
+  return where(is_number, emit_with(Op::Clamp, moved, {bits.low, bits.high}),
+               scalar_like(moved, bits.low))
+      .value;
 }
 
 // x times the scale of its block.
@@ -125,7 +156,9 @@ Result<Blocks> blocks_of(Node& node, int64_t extent, const Shape& shape) {
 Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
   ATTACCA_TRY(const Value q, node.input(0));
   ATTACCA_TRY(const Blocks blocks, blocks_of(node, extent, node.shape(q)));
-  const Expr numbers = blocks.zeros ? cast(node.expr(q), DType::F32) - *blocks.zeros : node.expr(q);
+  const bool plain = !blocks.zeros && !sixteen_bits(node, 0);
+  Expr numbers = plain ? node.expr(q) : cast(node.expr(q), DType::F32);
+  if (blocks.zeros) numbers = numbers - *blocks.zeros;
   return scale_blocks(numbers, node.x(1), blocks.extents);
 }
 
@@ -206,10 +239,7 @@ Result<Value> quantize_to(Node& node, Value x, const Quantisation& by, DType dty
   const DType precision = node.dtype(by.scale);
   if (precision == DType::F32 || precision == DType::F64)
     return ir::quantize(node.graph(), value, by.scale, zero, dtype);
-  // Divides in the scale's type: a quotient of 16 bits may be a tie where the one in f32 is not.
-  const Expr quotient = emit(Op::Div, std::vector<Expr>{in, node.expr(by.scale)},
-                             ir::ElementwiseAttrs{{}, precision});
-  const Expr rounded = emit(Op::Round, cast(quotient, DType::F32));
+  const Expr rounded = rounded_quotient(node, in, by.scale);
   return cast(zero ? rounded + node.expr(*zero) : rounded, dtype, true).value;
 }
 
@@ -303,21 +333,29 @@ Result<Outputs> qlinear_mat_mul(Node& node) {
 
 Result<Outputs> quantize_linear(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
+  if (sixteen_bits(node, 0)) return fail("x is of 16-bit integers", {}, "dequantise it first");
+  std::optional<SixteenBits> bits = sixteen_bits(node, 2);
   DType dtype = DType::U8;
   if (node.has(2)) {
     ATTACCA_TRY(const Value zero, node.input(2));
     dtype = node.dtype(zero);
   }
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
-    ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
+    bits = sixteen_bits_of(static_cast<int32_t>(code));
+    if (node.has(2) && bits != sixteen_bits(node, 2))
+      return fail("output_dtype is not the type of the zero point");
+    if (!bits) {
+      ATTACCA_TRY(dtype, read_dtype(static_cast<int32_t>(code)));
+    }
   }
   if (const int64_t extent = node.integer("block_size", 0); extent != 0) {
+    if (bits) return fail("blocks are quantised to 16 bits", {}, "quantise them to uint8 or int8");
     ATTACCA_TRY(const Value scale, node.input(1));
     ATTACCA_TRY(const Expr blocks, quantized_blocks(node, x, scale, extent, dtype));
     return blocks;
   }
   ATTACCA_TRY(Quantisation by, quantisation(node, 1, 2, node.integer("axis", 1), node.rank(x)));
-  if (by.zero) ATTACCA_TRY_VOID(check_zero(node, *by.zero, dtype));
+  if (by.zero && !bits) ATTACCA_TRY_VOID(check_zero(node, *by.zero, dtype));
   // The type of the division, else that of its operands.
   Value in = x;
   if (const int64_t code = node.integer("precision", 0); code != 0) {
@@ -325,18 +363,24 @@ Result<Outputs> quantize_linear(Node& node) {
     ATTACCA_TRY(by.scale, folded(cast(node.expr(by.scale), precision)).value);
     ATTACCA_TRY(in, cast(node.expr(x), precision).value);
   }
-  return quantize_to(node, in, by, dtype);
+  if (!bits) return quantize_to(node, in, by, dtype);
+  ATTACCA_TRY(Entry entry, quantized_sixteen_bits(node, in, by, *bits));
+  entry.sixteen_bits = bits;
+  return Outputs(std::vector<Entry>{std::move(entry)});
 }
 
 Result<Outputs> dequantize_linear(Node& node) {
   ATTACCA_TRY(const Value q, node.input(0));
-  if (const DType from = node.dtype(q); !is_quantized(from) && from != DType::S32)
+  const std::optional<SixteenBits> bits = sixteen_bits(node, 0);
+  if (const DType from = node.dtype(q); !bits && !is_quantized(from) && from != DType::S32)
     return fail(fmt::format("numbers of {} are not quantised", ir::name(from)), {},
-                "dequantise uint8, int8, int32, float8e4m3fn or float8e5m2");
+                "dequantise uint8, int8, uint16, int16, int32, float8e4m3fn or float8e5m2");
   ATTACCA_TRY(const Value scale, node.input(1));
   if (node.has(2)) {
     ATTACCA_TRY(const Value zero, node.input(2));
-    ATTACCA_TRY_VOID(check_zero(node, zero, node.dtype(q)));
+    if (sixteen_bits(node, 2) != bits)
+      return fail("the type of the zero point is not that of the numbers");
+    if (!bits) ATTACCA_TRY_VOID(check_zero(node, zero, node.dtype(q)));
   }
   DType dtype = node.dtype(scale);
   if (const int64_t code = node.integer("output_dtype", 0); code != 0) {
@@ -348,7 +392,7 @@ Result<Outputs> dequantize_linear(Node& node) {
   }
   ATTACCA_TRY(const Quantisation by,
               quantisation(node, 1, 2, node.integer("axis", 1), node.rank(q)));
-  if (by.zero && node.dtype(q) == DType::S32 && !is_zero(node, *by.zero)) {
+  if (by.zero && !bits && node.dtype(q) == DType::S32 && !is_zero(node, *by.zero)) {
     ATTACCA_TRY(const Value moved, (node.expr(q) - node.expr(*by.zero)).value);
     return cast({&node.graph(), ir::dequantize(node.graph(), moved, by.scale)}, dtype);
   }
