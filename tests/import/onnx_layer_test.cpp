@@ -106,6 +106,84 @@ TEST(OnnxPool, WhatItCannotRead) {
   EXPECT_TRUE(mentions(error_of(model).what, "Indices (output 1)"));
 }
 
+Model resized(std::vector<std::string> x, std::vector<double> scales, Attributes attributes = {}) {
+  Model model(19);
+  model.input("x", std::move(x))
+      .weight("scales", {static_cast<int64_t>(scales.size())}, scales)
+      .node("Resize", {"x", "", "scales"}, {"y"}, attributes)
+      .output("y");
+  return model;
+}
+
+const std::vector<std::string> kImage{"N", "2", "H", "8"};
+const std::string kLinear = "linear", kAligned = "align_corners", kAsymmetric = "asymmetric";
+
+TEST(OnnxResize, ElementsThatAreRepeatedAsOftenAreBroadcast) {
+  auto ops = ops_of(resized(kImage, {1, 1, 2, 3}));
+  EXPECT_EQ(ops["gather"], 0);
+  EXPECT_EQ(ops["broadcast"], 1);
+  EXPECT_EQ(shape_of_result(resized(kImage, {1, 1, 2, 3})), "[N, 2, 2*H, 24]");
+  ops = ops_of(resized(kImage, {1, 1, 1, 3}, {{"coordinate_transformation_mode", kAligned}}));
+  EXPECT_EQ(ops["gather"], 1);
+  EXPECT_EQ(ops["broadcast"], 0);
+}
+
+TEST(OnnxResize, LinearIsTwoGathersAnAxis) {
+  const std::vector<std::string> x{"N", "2", "5", "8"};
+  EXPECT_EQ(ops_of(resized(x, {1, 1, 2, 0.5}, {{"mode", kLinear}}))["gather"], 4);
+  EXPECT_EQ(shape_of_result(resized(x, {1, 1, 1.5, 0.7}, {{"mode", kLinear}})), "[N, 2, 7, 5]");
+  // Whose places are elements.
+  EXPECT_EQ(ops_of(resized(
+                x, {1, 1, 1, 0.5},
+                {{"mode", kLinear}, {"coordinate_transformation_mode", kAsymmetric}}))["gather"],
+            1);
+  EXPECT_EQ(read_text(resized(x, {1, 1, 1, 1}, {{"mode", kLinear}})), "x : f32[N, 2, 5, 8]");
+}
+
+TEST(OnnxResize, SizesOfSymbols) {
+  Model model(19);
+  model.input("x", {"N", "3", "H", "W"})
+      .node("Shape", {"x"}, {"from"})
+      .ints("factors", {1, 1, 2, 1})
+      .node("Mul", {"from", "factors"}, {"to"})
+      .node("Resize", {"x", "", "", "to"}, {"y"})
+      .output("y");
+  EXPECT_EQ(shape_of_result(model), "[N, 3, 2*H, W]");
+  EXPECT_EQ(ops_of(model)["broadcast"], 1);
+}
+
+TEST(OnnxResize, WhatItCannotRead) {
+  const auto refused = [](const Model& model, const char* wanted) {
+    const std::string text = to_string(error_of(model));
+    EXPECT_TRUE(mentions(text, wanted)) << text;
+  };
+  refused(resized(kImage, {1, 1, 1.5, 1}), "axis 2 of extent H; scaled by 1.5; --dim");
+  refused(resized(kImage, {1, 1, 2, 1}, {{"mode", kLinear}}), "axis 2 of extent H; 2*H; --dim");
+  refused(resized(kImage, {1, 1, 2, 1}, {{"coordinate_transformation_mode", kAligned}}),
+          "axis 2 of extent H becomes 2*H");
+  refused(resized(kImage, {1, 1, 1, 2}, {{"mode", std::string("cubic")}}), "mode=cubic");
+  refused(resized(kImage, {1, 1, 1, 2}, {{"nearest_mode", std::string("up")}}), "nearest_mode=up");
+  refused(resized(kImage, {1, 1, 1, 2},
+                  {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}),
+          "tf_crop_and_resize; ONNX Runtime");
+  refused(resized(kImage, {1, 1, 1, 2}, {{"antialias", int64_t{1}}}), "antialias=1");
+  refused(resized(kImage, {1, 1, 1, 2}, {{"keep_aspect_ratio_policy", std::string("wide")}}),
+          "keep_aspect_ratio_policy=wide");
+  refused(resized(kImage, {2, 2}, {{"axes", std::vector<int64_t>{3, -1}}}),
+          "axis 3 is named twice");
+  refused(resized(kImage, {1, 1, 1}), "3 scales and 0 sizes for 4 axes");
+  refused(resized(kImage, {1, 1, 1, -2}), "axis 3 is scaled by -2");
+  refused(resized(kImage, {1, 1, 1, 1e12}), "axis 3; 8; scaled by 1000000000000; at most 65536");
+  Model wide(19);
+  wide.input("x", kImage)
+      .ints("axes", {3})
+      .ints("sizes", {int64_t{1} << 62})
+      .node("Resize", {"x", "", "", "sizes"}, {"y"}, {{"axes", std::vector<int64_t>{3}}})
+      .output("y");
+  refused(wide, "axis 3 becomes 4611686018427387904; at most 65536");
+  refused(resized({"N", "2", "3", "0"}, {1, 1, 1, 2}), "axis 3 of no elements");
+}
+
 Model recurrent(const std::string& op, const std::string& steps, int64_t gates,
                 Attributes attributes = {}) {
   const int64_t rows = gates * 4;

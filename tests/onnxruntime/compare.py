@@ -31,7 +31,7 @@ SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "Re
         "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",
         "QAttention", "MultiHeadAttention", "GroupQueryAttention", "MoE", "QMoE",
         "EmbedLayerNormalization", "Conv", "FusedConv", "ConvTranspose", "AveragePool", "RNN",
-        "GRU", "LSTM")
+        "GRU", "LSTM", "Resize", "Upsample")
 
 
 def same(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> Any:

@@ -109,6 +109,13 @@ def mask(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]
     return output == 1 and case.opset < 12 and bool(mine.all())
 
 
+@add("Resize", "scales other than 1 that leave every extent as it is", "attacca",
+     "coordinates are the scale's; ONNX Runtime copies x")
+def resized_to_itself(case: Case, output: int, mine: Any, theirs: Any,
+                      values: dict[str, Any]) -> bool:
+    return values["x"].shape == mine.shape and "scales" in case.constants
+
+
 @add("Sign", "NaN", "both", "the text orders numbers; NaN is none. Attacca keeps it, as NumPy does")
 def sign(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
     return bool(np.isnan(mine[differs(mine, theirs)]).all())

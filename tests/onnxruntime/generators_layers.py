@@ -1,4 +1,4 @@
-"""What makes a random graph of convolutions and of recurrent layers."""
+"""What makes a random graph of convolutions, of resized images and of recurrent layers."""
 from __future__ import annotations
 
 from typing import Any, NamedTuple
@@ -168,6 +168,55 @@ def pool(case: Case) -> None:
     dims = with_names(case, [case.dim(zero=False), case.one(1, 2, 3), *sizes])
     case.exact = not average
     case.tested([case.input("x", dtype, dims)], **given)
+    after(case)
+
+
+def image(case: Case) -> list[Any]:
+    return [case.dim(zero=False), case.one(1, 2, 3), case.one(1, 2, 3, 5, 8), case.one(1, 2, 4, 7)]
+
+
+@of("Upsample")
+def upsample(case: Case) -> None:
+    dtype = typed(case, T.FLOAT)
+    scales = [1.0, 1.0, case.one(1.0, 2.0, 2.5, 3.0), case.one(1.0, 1.5, 2.0)]
+    mode = case.one("nearest", "nearest", "linear")
+    case.exact = mode == "nearest"
+    x = case.input("x", dtype, image(case))
+    if case.opset < 9:
+        case.tested([x], mode=mode, scales=scales)
+    else:
+        case.tested([x, case.constant("scales", np.array(scales, np.float32))], mode=mode)
+    after(case)
+
+
+@of("Resize")
+def resize(case: Case) -> None:
+    mode = case.one("nearest", "nearest", "linear")
+    types = (T.FLOAT, T.FLOAT, T.UINT8, T.INT8) if mode == "nearest" else (T.FLOAT,)
+    dtype, dims, given = typed(case, *types), image(case), {"mode": mode}
+    case.exact = mode == "nearest"
+    scales = [1.0, 1.0, *[case.one(0.5, 0.6, 1.0, 1.25, 2.0, 2.0, 3.0) for _ in range(2)]]
+    if case.opset == 10:
+        case.tested([case.input("x", dtype, dims),
+                     case.constant("scales", np.array(scales, np.float32))], **given)
+        return
+    modes = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
+    if case.opset >= 19:
+        modes.append("half_pixel_symmetric")
+    given["coordinate_transformation_mode"] = case.one(*modes)
+    if mode == "nearest" and case.maybe(0.7):
+        given["nearest_mode"] = case.one("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    sizes = [*dims[:2], *[case.one(1, 2, 3, 4, 7, 10) for _ in range(2)]]
+    by_sizes, roi = case.maybe(), case.constant("roi", np.zeros(0, np.float32))
+    if case.opset >= 18 and case.maybe():
+        scales, sizes, given["axes"] = scales[2:], sizes[2:], [2, 3]
+    if by_sizes and all(isinstance(size, int) for size in sizes):
+        if case.opset >= 18 and case.maybe(0.4):
+            given["keep_aspect_ratio_policy"] = case.one("not_larger", "not_smaller")
+        last = ["", case.constant("sizes", np.array(sizes, np.int64))]
+    else:
+        last = [case.constant("scales", np.array(scales, np.float32))]
+    case.tested([case.input("x", dtype, dims), roi if case.opset < 13 else "", *last], **given)
     after(case)
 
 

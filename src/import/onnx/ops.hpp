@@ -1,6 +1,6 @@
 // The table of import/onnx/ops.def, and its handlers by file: math, shape, reduce, indexing,
-// constant, known; products/ has linear, attention, einsum, convolution, pool and recurrent;
-// microsoft/ those of onnxruntime's own ops.
+// constant, known; products/ has linear, attention, einsum, convolution, pool, resize and
+// recurrent; microsoft/ those of onnxruntime's own ops.
 #pragma once
 
 #include "import/onnx/node.hpp"
