@@ -1,5 +1,5 @@
 // The table of import/onnx/ops.def, and its handlers by file: math, shape, reduce, indexing,
-// constant, known; products/ has linear, attention, einsum, convolution, pool, resize and
+// constant, known; products/ has linear, quantize, attention, einsum, convolution, pool, resize and
 // recurrent; microsoft/ those of onnxruntime's own ops.
 #pragma once
 

@@ -18,6 +18,15 @@ Result<Expr> integer_product(Node& node, const QuantizedOperand& a, const Quanti
 // Whether a constant is 0 everywhere.
 bool is_zero(Node& node, ir::Value value);
 
+bool is_byte(ir::DType dtype);
+// Errors: it is no type that numbers are quantised to, that scales have, or not that of what a zero
+// point belongs to.
+Status check_quantized(ir::DType dtype);
+Status check_scale(Node& node, ir::Value scale);
+Status check_zero(Node& node, ir::Value zero, ir::DType quantized);
+// A per-axis parameter of shape [C] along `axis` of a tensor of `rank`; scalars and [1] as scalars.
+Result<ir::Value> along_axis(Node& node, ir::Value parameter, int64_t axis, int64_t rank);
+
 struct Quantisation {
   ir::Value scale;
   std::optional<ir::Value> zero;
