@@ -88,5 +88,45 @@ class Sizes(unittest.TestCase):
             self.assertIn("must follow from constants and shapes", bundled.stderr)
 
 
+def recurrent(op, gates):
+    """A layer of a sequence whose length T is open, in both directions."""
+    random = np.random.default_rng(SEED)
+    constants = [onnx.numpy_helper.from_array(
+        (random.standard_normal(shape) / 2).astype(np.float32), name) for name, shape in (
+        ("w", (2, gates * 5, 3)), ("r", (2, gates * 5, 5)), ("b", (2, gates * 10)))]
+    node = helper.make_node(op, ["x", "w", "r", "b"], ["y", "h"], hidden_size=5,
+                            direction="bidirectional", clip=0.75)
+    graph = helper.make_graph(
+        [node], "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["T", "N", 3])],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in "yh"],
+        constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+
+
+class Recurrent(unittest.TestCase):
+    def test_dim_gives_the_length(self):
+        for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
+            with self.subTest(op), tempfile.TemporaryDirectory() as folder:
+                model = f"{folder}/m.onnx"
+                onnx.save(recurrent(op, gates), model)
+
+                def attacca(*arguments):
+                    return subprocess.run([ATTACCA, "run", model, *arguments], capture_output=True,
+                                          text=True, timeout=60)
+                refused = attacca("--dim", "N=2")
+                self.assertEqual(refused.returncode, REFUSED)
+                self.assertRegex(refused.stderr, "T steps: they are unrolled(.|\n)*--dim T=64")
+                for length in (1, 7):
+                    x = np.random.default_rng(SEED).standard_normal((length, 2, 3))
+                    np.save(f"{folder}/x.npy", x.astype(np.float32))
+                    ran = attacca("--dim", f"T={length}", "--check", "--input",
+                                  f"x={folder}/x.npy", "--output", folder)
+                    self.assertEqual(ran.returncode, 0, ran.stderr)
+                    session = onnxruntime.InferenceSession(model)
+                    for name, want in zip("yh", session.run(None, {"x": x.astype(np.float32)})):
+                        np.testing.assert_allclose(np.load(f"{folder}/{name}.npy"), want, rtol=1e-5,
+                                                   atol=1e-6)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -209,7 +209,7 @@ TEST(OnnxRecurrent, TheInputsOfAllStepsAreOneProduct) {
 
 TEST(OnnxRecurrent, WhatItCannotRead) {
   EXPECT_TRUE(mentions(to_string(error_of(recurrent("LSTM", "T", 4))),
-                       "T steps; unrolled; length of the sequence; --dim"));
+                       "T steps; unrolled; length of the sequence; --dim T=64"));
   EXPECT_TRUE(mentions(to_string(error_of(recurrent("LSTM", "2000", 4))),
                        "2000 steps; 1024; ONNX Runtime"));
   EXPECT_TRUE(mentions(error_of(recurrent("GRU", "5", 4)).what, "[5, N, 3]; [1, 16, 4]"));

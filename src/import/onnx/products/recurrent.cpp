@@ -137,6 +137,15 @@ Result<std::vector<GateActivation>> read_activations(Node& node, const Form& for
   return activations;
 }
 
+std::string length_fix(const Dim& steps) {
+  std::vector<std::string> symbols;
+  steps.collect_symbols(symbols);
+  return fmt::format(
+      "give the length of the sequence, such as --dim {}=64 on the command line, or export the "
+      "model with it",
+      symbols.empty() ? "T" : symbols[0]);
+}
+
 Result<Layer> read_layer(Node& node) {
   const Form& form = form_of(node.proto().op_type());
   ATTACCA_TRY(const Value x, node.input(0));
@@ -158,9 +167,7 @@ Result<Layer> read_layer(Node& node) {
     return fail(fmt::format("{} steps: they are unrolled, so that their number must be known, and "
                             "at most {}",
                             ir::to_string(steps), kMostSteps),
-                {},
-                steps.is_static() ? "run the file with ONNX Runtime"
-                                  : "give the length of the sequence, e.g. --dim");
+                {}, steps.is_static() ? "run the file with ONNX Runtime" : length_fix(steps));
   Layer layer{node,
               form,
               batch_first ? permute(node.expr(x), {1, 0, 2}) : node.expr(x),
