@@ -90,7 +90,7 @@ PAGES = [
     Page("ranking", "how good the choice of a kernel is without measuring",
          command="bench/gpu/ranking.py collect (on a GPU), train, evaluate",
          data=("bench/data/candidates.csv", "bench/data/candidates2.csv",
-               "bench/data/candidates3.csv")),
+               "bench/data/candidates3.csv", "bench/data/candidates4.csv")),
     Page("batch-invariant", "what `batch_invariant=True` costs",
          ("batch_invariant.py --out {data}.csv --minutes {minutes}",
           "batch_invariant_page.py {data}.csv --out {data}"), 5),
