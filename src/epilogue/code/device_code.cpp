@@ -104,12 +104,12 @@ std::string reference_function(Op op, std::string_view type) {
 std::string helpers_for(std::string_view code) {
   std::vector<const Helper*> needed;
   std::string seen(code);
-  const auto helpers = all_helpers();
-  for (size_t i = helpers.size(); i-- > 0;) {
-    if (!mentions(seen, helpers[i].name)) continue;
-    needed.push_back(&helpers[i]);
-    seen += helpers[i].text;
-  }
+  for (const auto helpers : {operation_helpers(), approximation_helpers(), conversion_helpers()})
+    for (size_t i = helpers.size(); i-- > 0;) {
+      if (!mentions(seen, helpers[i].name)) continue;
+      needed.push_back(&helpers[i]);
+      seen += helpers[i].text;
+    }
   std::string text;
   for (size_t i = needed.size(); i-- > 0;) text += needed[i]->text;
   return text;

@@ -11,7 +11,9 @@ struct Helper {
   std::string_view text;
 };
 
-// In an order in which each precedes those that call it. Overloads share a row.
-std::span<const Helper> all_helpers();
+// In an order in which each precedes those that call it, groups included. Overloads share a row.
+std::span<const Helper> conversion_helpers();
+std::span<const Helper> approximation_helpers();
+std::span<const Helper> operation_helpers();
 
 }  // namespace attacca::epilogue
