@@ -46,7 +46,7 @@ class Cases {
     auto bound = bind(parsed->epilogue, signature, limits);
     ATTACCA_CHECK(std::holds_alternative<Binding>(bound), text);
     cases_.push_back({std::move(text), *std::move(parsed), mode, check, signature,
-                      std::get<Binding>(std::move(bound)), false});
+                      std::get<Binding>(std::move(bound)), false, false});
   }
 
   void add_op(const OpInfo& info) {
@@ -144,16 +144,21 @@ class Cases {
     }
   }
 
-  // Ops whose rounding is decided without f64 where it can be.
+  // Ops of 16 bits that eager mode rounds without f64, always or where that decides.
   void add_narrow() {
     for (const DType dtype : {DType::BF16, DType::F16})
-      for (const char* op : {"exp(x)", "sigmoid(x)", "silu(x)", "quick_gelu(x)", "swiglu(x, y)"}) {
+      for (const char* op : {"exp(x)", "sigmoid(x)", "silu(x)", "quick_gelu(x)", "gelu_tanh(x)",
+                             "gelu(x)", "tanh(x)", "mish(x)", "softplus(x)", "reciprocal(x)",
+                             "hardswish(x)", "elu(x)", "selu(x)", "swiglu(x, y)"}) {
         std::string text = op;
         for (const char* name : {"x", "y"})
           if (const size_t at = text.rfind(name); at != std::string::npos && at > 1)
             text.replace(at, 1, fmt::format("full({}: {})", name, ir::name(dtype)));
-        add(text, {.results = {}}, Mode::Eager, Check::Bits);
-        cases_.back().may_call = true;
+        for (const bool may_call : {false, true}) {
+          add(text, {.results = {}}, Mode::Eager, Check::Bits);
+          cases_.back().may_call = may_call;
+          cases_.back().every_number = true;
+        }
       }
   }
 

@@ -26,7 +26,8 @@ struct EmitCase {
   Check check = Check::Bits;
   HoleSignature signature;
   Binding binding;
-  bool may_call = false;  // CudaOptions::may_call
+  bool may_call = false;      // CudaOptions::may_call
+  bool every_number = false;  // the first operand is each float of 16 bits
 };
 
 // Inputs whose rows an index names have a name that begins so, and an s32 index if it ends in 32.

@@ -50,8 +50,8 @@ int main() {
   for (size_t i = 0; i < cases.size(); ++i) fmt::print("  case_{}::call,\n", i);
   fmt::print("}};\n");
   fmt::print(
-      "void set_approximations(int exp2_sign, int rcp_sign) {{\n"
-      "  attacca_shim_exp2_sign = exp2_sign;\n"
-      "  attacca_shim_rcp_sign = rcp_sign;\n"
+      "void set_approximations(double exp2_error, double rcp_error) {{\n"
+      "  attacca_shim_exp2_error = exp2_error;\n"
+      "  attacca_shim_rcp_error = rcp_error;\n"
       "}}\n");
 }

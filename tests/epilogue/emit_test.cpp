@@ -1,8 +1,10 @@
 // Emitted CUDA C++, compiled for the host, against the interpreter: eager bit for bit, fp32 within
 // stated bounds. Context operands are strided, batched, and end in the middle of a pair.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <random>
 
@@ -86,13 +88,14 @@ uint32_t raw_bits(const Tensor& tensor, int64_t at) {
 // One case with its data: the interpreter's graph and bindings, and the operands by input.
 class Bench {
  public:
-  // `first`: the bits of the first operand's first element. The next has the next bits.
-  Bench(const EmitCase& each, uint64_t seed, std::optional<uint32_t> first = {})
+  // The bits of an operand's element, by the operand's index; otherwise random.
+  using Bits = std::function<std::optional<uint32_t>(size_t operand, int64_t at)>;
+  Bench(const EmitCase& each, uint64_t seed, const Bits& bits = {})
       : case_(each), random_(seed), indices_(indexed_inputs(each.parsed.epilogue).size()) {
     build_graph();
     for (const Input& input : epilogue().inputs) {
       add_operand(input);
-      if (first && operands_.size() == 1) count_up(operands_[0], *first);
+      if (bits) set_bits(operands_.back(), bits);
     }
   }
 
@@ -235,10 +238,11 @@ class Bench {
   }
 
   // The tensor is shared with the bindings.
-  static void count_up(Tensor& tensor, uint32_t bits) {
-    ATTACCA_CHECK(ir::size_of(tensor.dtype()) == 2, "not an operand of 16 bits");
-    for (int64_t i = 0; i < tensor.size(); ++i, ++bits)
-      std::memcpy(tensor.data() + 2 * i, &bits, 2);
+  void set_bits(Tensor& tensor, const Bits& bits) const {
+    const auto size = static_cast<size_t>(ir::size_of(tensor.dtype()));
+    for (int64_t i = 0; i < tensor.size(); ++i)
+      if (const auto set = bits(operands_.size() - 1, i))
+        std::memcpy(tensor.data() + size * static_cast<size_t>(i), &*set, size);
   }
 
   static bool inside(int64_t row, int64_t column) { return row < kRows && column < kColumns; }
@@ -270,6 +274,7 @@ class Bench {
 
   void prepare_context() {
     context_ = {kRows, kColumns, kBatch + 1, 0, {}};
+    stored_.clear();
     for (size_t i = 0; i < operands_.size(); ++i) {
       if (case_.binding.inputs[i].place != Place::Context) continue;
       ContextOperand& operand = context_.operand[case_.binding.inputs[i].slot];
@@ -409,9 +414,8 @@ std::string op_error(const EmitCase& each, const Tensor& got, const Tensor& want
   return fmt::format("{}, f64 says {} +- {}", value, exact, allowed);
 }
 
-void check_bits(const EmitCase& each, Bench& bench, const std::vector<Tensor>& got) {
-  const auto precision = each.mode == ir::Mode::Eager ? ir::Precision::Eager : ir::Precision::Fp32;
-  const std::vector<Tensor> want = bench.interpreted(precision);
+void check_bits(const EmitCase& each, const Bench& bench, const std::vector<Tensor>& got,
+                const std::vector<Tensor>& want) {
   for (size_t i = 0; i < got.size(); ++i)
     for (int64_t at = 0; at < got[i].size(); ++at)
       ASSERT_TRUE(same_bits(got[i], want[i], at))
@@ -490,7 +494,9 @@ void check_case(size_t index, Check wanted) {
   const std::vector<Tensor> got = bench.emitted(kEmitCalls[index]);
   switch (each.check) {
     case Check::Bits:
-      return check_bits(each, bench, got);
+      return check_bits(each, bench, got,
+                        bench.interpreted(each.mode == ir::Mode::Eager ? ir::Precision::Eager
+                                                                       : ir::Precision::Fp32));
     case Check::Op:
       return check_op(each, bench, got);
     case Check::Bounds:
@@ -524,23 +530,48 @@ TEST(Emit, AnIndexOutsideNamesARowOfNaN) {
   EXPECT_EQ(cases, 4);
 }
 
-// Every float of 16 bits, with the largest errors that the approximate instructions may have.
+// With the largest errors that the approximate instructions may have, and with none. Half of a
+// reciprocal's gives, where that is another one, the number next to the nearest.
+void check_approximations(size_t index, const Bench::Bits& bits) {
+  const EmitCase& each = emit_cases()[index];
+  Bench bench(each, data_seed() + index, bits);
+  const std::vector<Tensor> want = bench.interpreted(ir::Precision::Eager);
+  for (const double exp2 : {-1.0, 0.0, 1.0})
+    for (const double rcp : {-1.0, -0.5, 0.0, 0.5, 1.0}) {
+      set_approximations(exp2, rcp);
+      check_bits(each, bench, bench.emitted(kEmitCalls[index]), want);
+    }
+  set_approximations(0, 0);
+}
+
 TEST(Emit, NarrowCodeHasTheInterpretersBitsOfEveryNumber) {
   int cases = 0;
   for (size_t i = 0; i < emit_cases().size(); ++i) {
-    const EmitCase& each = emit_cases()[i];
-    if (!each.may_call) continue;
+    if (!emit_cases()[i].every_number) continue;
     ++cases;
     for (uint32_t first = 0; first < 0x10000 && !HasFailure(); first += kRows * kColumns)
-      for (const int exp2 : {-1, 0, 1})
-        for (const int rcp : {-1, 0, 1}) {
-          set_approximations(exp2, rcp);
-          Bench bench(each, data_seed() + i, first);
-          check_bits(each, bench, bench.emitted(kEmitCalls[i]));
-        }
-    set_approximations(0, 0);
+      check_approximations(i, [&](size_t operand, int64_t at) -> std::optional<uint32_t> {
+        if (operand != 0) return std::nullopt;
+        return first + static_cast<uint32_t>(at);
+      });
   }
-  EXPECT_EQ(cases, 10);
+  EXPECT_EQ(cases, 56);
+}
+
+// Every pair of fractions, with exponents of all kinds.
+TEST(Emit, QuotientsOfF16HaveTheInterpretersBits) {
+  const auto each = std::ranges::find_if(emit_cases(), [](const EmitCase& each) {
+    return each.text == "div(full(x: f16), full(y: f16))" && each.mode == ir::Mode::Eager;
+  });
+  ASSERT_NE(each, emit_cases().end());
+  std::mt19937 random(static_cast<uint32_t>(data_seed()));
+  for (uint32_t first = 0; first < 0x100000 && !HasFailure(); first += kRows * kColumns)
+    check_approximations(static_cast<size_t>(each - emit_cases().begin()),
+                         [&](size_t operand, int64_t at) -> std::optional<uint32_t> {
+                           const uint32_t pair = first + static_cast<uint32_t>(at);
+                           const uint32_t fraction = (operand == 0 ? pair : pair >> 10) & 0x3FF;
+                           return fraction | (static_cast<uint32_t>(random()) & 0xFC00);
+                         });
 }
 
 TEST(Emit, EachOpStaysWithinItsBound) {

@@ -38,6 +38,7 @@ const Golden kGoldens[] = {
     {"bias_gelu_f32", "gelu(acc + row(bias))", Mode::Fp32, DType::F32},
     {"bias_silu_residual", "silu(acc + row(bias)) * full(res)"},
     {"bias_silu_residual_eager", "silu(acc + row(bias)) * full(res)", Mode::Eager},
+    {"two_eager_f16", "a = elu(acc + row(bias)), tanh(acc) * full(res)", Mode::Eager, DType::F16},
     {"swapped", "silu(acc + row(bias)) * full(res)", Mode::Fp32, DType::F16, DType::F32, true},
     {"swiglu", "swiglu(acc0, acc1)"},
     {"clamped_swiglu_eager", "clamped_swiglu(acc0, acc1)", Mode::Eager},

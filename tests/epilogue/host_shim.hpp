@@ -10,19 +10,18 @@
 #define __forceinline__ inline
 #define __noinline__ inline
 
-// The approximate instructions, with the largest errors that the PTX manual allows. Signs: -1, 0 or
-// 1.
-inline int attacca_shim_exp2_sign = 0, attacca_shim_rcp_sign = 0;
+// The approximate instructions, with errors as parts of the largest that the PTX manual allows.
+inline double attacca_shim_exp2_error = 0, attacca_shim_rcp_error = 0;
 
 inline float attacca_shim_exp2(float x) {
-  return static_cast<float>(std::exp2(double(x)) * (1 + attacca_shim_exp2_sign * 0x1p-22));
+  return static_cast<float>(std::exp2(double(x)) * (1 + attacca_shim_exp2_error * 0x1p-22));
 }
 #define exp2f attacca_shim_exp2
 inline float __frcp_rn(float x) {
-  return static_cast<float>(1.0 / x * (1 + attacca_shim_rcp_sign * 0x1p-23));
+  return static_cast<float>(1.0 / x * (1 + attacca_shim_rcp_error * 0x1p-23));
 }
 inline float __fdividef(float x, float y) {
-  return static_cast<float>(double(x) / y * (1 + attacca_shim_rcp_sign * 0x1p-22));
+  return static_cast<float>(double(x) / y * (1 + attacca_shim_rcp_error * 0x1p-22));
 }
 
 template <class T>

@@ -29,6 +29,14 @@ constexpr Row kFast[] = {
 #define FAST(NAME, ...) {Op::NAME, #__VA_ARGS__},
 #include "epilogue/code/fast.def"
 };
+constexpr Row kBf16[] = {
+#define BF16(NAME, ...) {Op::NAME, #__VA_ARGS__},
+#include "epilogue/code/fast.def"
+};
+constexpr Row kF16[] = {
+#define F16(NAME, ...) {Op::NAME, #__VA_ARGS__},
+#include "epilogue/code/fast.def"
+};
 constexpr Row kNarrow[] = {
 #define NARROW(NAME, ...) {Op::NAME, #__VA_ARGS__},
 #include "epilogue/code/fast.def"
@@ -74,6 +82,11 @@ std::optional<std::string_view> exact_code(Op op) {
 
 std::optional<std::string_view> fast_code(Op op) {
   return find(kFast, op);
+}
+
+std::optional<std::string_view> number_code(Op op, ir::DType dtype) {
+  if (dtype == ir::DType::BF16) return find(kBf16, op);
+  return dtype == ir::DType::F16 ? find(kF16, op) : std::nullopt;
 }
 
 std::optional<std::string_view> narrow_code(Op op) {

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "ir/graph/dtype.hpp"
 #include "ir/graph/op.hpp"
 
 namespace attacca::epilogue {
@@ -12,6 +13,7 @@ namespace attacca::epilogue {
 // The code of an op over floats; empty if the table has no such row (fast.def).
 std::optional<std::string_view> exact_code(ir::Op op);
 std::optional<std::string_view> fast_code(ir::Op op);
+std::optional<std::string_view> number_code(ir::Op op, ir::DType dtype);  // BF16 and F16
 std::optional<std::string_view> narrow_code(ir::Op op);
 std::string_view accurate_code(ir::Op op);  // always
 

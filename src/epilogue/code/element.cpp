@@ -71,6 +71,12 @@ constexpr std::string_view kKeywords[] = {
     "throw",    "true",     "try",    "typedef",  "typeid",    "typename", "union",    "unsigned",
     "using",    "virtual",  "void",   "volatile", "while",     "xor",      "half",     "near"};
 
+bool rounds_to_16_bits(const Node& node) {
+  const bool rounds = node.dtype == DType::BF16 || node.dtype == DType::F16;
+  return rounds && !node.compute &&
+         std::ranges::all_of(node.params, [](double param) { return param == 1; });
+}
+
 class ElementWriter {
  public:
   ElementWriter(const Epilogue& epilogue, const CudaOptions& options)
@@ -171,10 +177,11 @@ class ElementWriter {
     }
     const DType joint = operand_dtype(node);
     const bool tolerant = tolerant_[epilogue_.inputs.size() + i];
-    if (eager_ && may_call_ && lane_of(joint) == Lane::F32 && is_decided_narrowly(node)) {
-      values_.push_back(declare(narrow(node, operands_in(node, lane_of(joint))), node.dtype));
-      return;
-    }
+    if (eager_ && rounds_to_16_bits(node) && has_numbers(node))
+      if (const auto code = narrow(node)) {
+        values_.push_back(declare(*code, node.dtype));
+        return;
+      }
     std::string code =
         ir::is_float(joint) ? over_floats(node, joint, tolerant) : over_integers(node, joint);
     if (lane_of(node.dtype) == Lane::F32) {
@@ -192,6 +199,17 @@ class ElementWriter {
       dtype =
           ir::promote(dtype, values_[static_cast<size_t>(node.operands[i])].dtype).value_or(dtype);
     return dtype;
+  }
+
+  // Whether every operand is a number of the node's dtype: a constant need not be one.
+  bool has_numbers(const Node& node) const {
+    return std::ranges::all_of(node.operands, [&](int operand) {
+      const size_t value = static_cast<size_t>(operand), first = epilogue_.inputs.size();
+      if (values_[value].dtype != node.dtype) return false;
+      if (value < first || epilogue_.nodes[value - first].op != Op::Constant) return true;
+      const double literal = epilogue_.nodes[value - first].literal;
+      return ir::round_to(node.dtype, literal) == literal;
+    });
   }
 
   std::string operand_text(int value, Lane lane) const {
@@ -269,9 +287,18 @@ class ElementWriter {
                                      type, function, fmt::join(parameters, ", "), code));
   }
 
+  // The rounded result without f64, or nearly always so.
+  std::optional<std::string> narrow(const Node& node) {
+    const std::vector<std::string> in = operands_in(node, Lane::F32);
+    if (const auto code = number_code(node.op, node.dtype))
+      return rounded(called(node, in, *code, "float"), node.dtype);
+    if (const auto code = narrow_code(node.op)) return decided(node, in, *code);
+    return std::nullopt;
+  }
+
   // The result lies between two numbers. If both round alike, as f64 rounded to f32 and then to the
   // dtype would, that is the result; else the reference is computed.
-  std::string narrow(const Node& node, const std::vector<std::string>& in) {
+  std::string decided(const Node& node, const std::vector<std::string>& in, std::string_view code) {
     const std::string_view dtype = ir::name(node.dtype);
     const std::string function = fmt::format("attacca_narrow_{}_{}", name(node.op), dtype);
     if (function_code_.try_emplace(function, "").second) {
@@ -282,7 +309,7 @@ class ElementWriter {
       }
       const std::string exact = reference(node, names, "double");
       functions_.push_back(fmt::format(
-          "__device__ __noinline__ float {0}_rare({1}) {{\n"
+          "__device__ {6} float {0}_rare({1}) {{\n"
           "  return attacca_round_{3}((float){4});\n}}\n"
           "__device__ __forceinline__ float {0}({1}) {{\n"
           "  const float about = {2};\n"
@@ -292,8 +319,8 @@ class ElementWriter {
           "0xFFFFu);\n"
           "  if (is_decided || x == 0.0f) return attacca_decode_{3}(both & 0xFFFFu);\n"
           "  return {0}_rare({5});\n}}\n",
-          function, fmt::join(parameters, ", "), *narrow_code(node.op), dtype, exact,
-          fmt::join(names, ", ")));
+          function, fmt::join(parameters, ", "), code, dtype, exact, fmt::join(names, ", "),
+          may_call_ ? "__noinline__" : "__forceinline__"));
     }
     return fmt::format("{}({})", function, fmt::join(in, ", "));
   }
@@ -364,9 +391,7 @@ class ElementWriter {
 }  // namespace
 
 bool is_decided_narrowly(const Node& node) {
-  const bool rounds = node.dtype == DType::BF16 || node.dtype == DType::F16;
-  return rounds && !node.compute && narrow_code(node.op) &&
-         std::ranges::all_of(node.params, [](double param) { return param == 1; });
+  return rounds_to_16_bits(node) && (number_code(node.op, node.dtype) || narrow_code(node.op));
 }
 
 std::string emit_element(const Epilogue& epilogue, const CudaOptions& options) {

@@ -12,8 +12,8 @@ namespace attacca::epilogue {
 // are converted to the lane type of their dtype; the code that stores them rounds.
 std::string emit_element(const Epilogue& epilogue, const CudaOptions& options);
 
-// Whether eager mode can round the op's result without computing it in f64, in nearly all cases
-// (NARROW in fast.def; CudaOptions::may_call).
+// Whether eager mode can round the op's result without computing it in f64, always or in nearly all
+// cases (BF16, F16 and NARROW in fast.def).
 bool is_decided_narrowly(const Node& node);
 
 }  // namespace attacca::epilogue

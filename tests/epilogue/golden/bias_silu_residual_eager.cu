@@ -40,13 +40,35 @@ __device__ __forceinline__ uint32_t attacca_pack_bf16(float low, float high) {
 __device__ __forceinline__ float attacca_round_bf16(float x) {
   return attacca_decode_bf16(attacca_encode_bf16(x));
 }
-__device__ __forceinline__ double attacca_sem_sigmoid(double x) {
-  return 1 / (1 + exp(-x));
+__device__ __forceinline__ float attacca_flushed_exp2(float x) {
+#ifdef __CUDA_ARCH__
+  float result;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  const float result = exp2f(x);
+  return result < 1.17549435e-38f ? 0.0f : result;
+#endif
+}
+__device__ __forceinline__ float attacca_flushed_rcp(float x) {
+#ifdef __CUDA_ARCH__
+  float result;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(x));
+  return result;
+#else
+  const float result = __frcp_rn(x);
+  return fabsf(result) < 1.17549435e-38f ? copysignf(0.0f, result) : result;
+#endif
+}
+__device__ __forceinline__ float attacca_bf16_logistic2(
+    float x, float power, float offset, float numerator, float slope) {
+  const float sum = __fadd_rn(offset, attacca_flushed_exp2(power));
+  const float about = __fmul_rn(numerator, attacca_flushed_rcp(sum));
+  return fabsf(x) < 0.03125f ? fmaf(x, slope, 0.5f) : about;
 }
 
-__device__ __forceinline__ double attacca_f64_silu(double x, double p) {
-  typedef double T;
-  return (T)(x * attacca_sem_sigmoid(p * x));
+__device__ __forceinline__ float attacca_op_silu(float x, float p) {
+  return __fmul_rn(x, attacca_bf16_logistic2(x, fmaf(x, -1.44269478f, -24.0f), 5.960473e-08f, 5.96046874e-08f, 0.249996185f));
 }
 
 struct attacca_outputs {
@@ -55,7 +77,7 @@ struct attacca_outputs {
 __device__ __forceinline__ attacca_outputs attacca_element(float acc, float bias, float res) {
   const float t0 = attacca_round_bf16(acc);
   const float t1 = attacca_round_bf16(__fadd_rn(t0, bias));
-  const float t2 = attacca_round_bf16((float)attacca_f64_silu(t1, 1.0));
+  const float t2 = attacca_round_bf16(attacca_op_silu(t1, 1.0f));
   const float t3 = attacca_round_bf16(__fmul_rn(t2, res));
   attacca_outputs outputs;
   outputs.out0 = t3;

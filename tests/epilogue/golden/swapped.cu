@@ -66,7 +66,7 @@ __device__ __forceinline__ float attacca_flushed_rcp(float x) {
   return result;
 #else
   const float result = __frcp_rn(x);
-  return fabsf(result) < 1.17549435e-38f ? 0.0f : result;
+  return fabsf(result) < 1.17549435e-38f ? copysignf(0.0f, result) : result;
 #endif
 }
 __device__ __forceinline__ float attacca_fast_logistic2(float x) {
