@@ -7,6 +7,7 @@
 
 #include "gpu/compile/assemble.hpp"
 #include "gpu/driver/device.hpp"
+#include "kernels/every_number.hpp"
 #include "kernels/fused.hpp"
 #include "kernels/interpreted.hpp"
 #include "support/check.hpp"
@@ -100,6 +101,32 @@ TEST_P(UserKernelOnDevice, IsTheKernelThenTheEpilogue) {
 
 INSTANTIATE_TEST_SUITE_P(Table, UserKernelOnDevice, testing::ValuesIn(eligible_kernels()),
                          [](const auto& info) { return test_name(info.param); });
+
+struct NarrowOpOnDevice : testing::TestWithParam<std::tuple<std::string_view, ir::DType>> {};
+
+TEST_P(NarrowOpOnDevice, HasTheInterpretersBitsOfEveryNumber) {
+  const auto& [op, dtype] = GetParam();
+  for (uint32_t part = 0; part < kNumberParts; ++part) {
+    const auto numbers = number_part(dtype, op, part);
+    ASSERT_TRUE(numbers) << to_string(numbers.error());
+    const auto& [kernel, arguments] = *numbers;
+    const auto fused = fuse(kernel);
+    ASSERT_TRUE(fused) << to_string(fused.error());
+    const std::vector<Tensor> operands = operand_tensors(kernel, fused->tail, 5, false);
+    EXPECT_EQ(compare_with_epilogue(kernel, fused->tail,
+                                    run_on_device(text_of(kernel), kernel, arguments, 0xFF),
+                                    run_on_device(fused->ptx, kernel, arguments, 0xAA, operands),
+                                    arguments.output, operands),
+              "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, NarrowOpOnDevice,
+                         testing::Combine(testing::ValuesIn(kNarrowOps),
+                                          testing::Values(ir::DType::BF16, ir::DType::F16)),
+                         [](const auto& info) {
+                           return narrow_op_name(std::get<0>(info.param), std::get<1>(info.param));
+                         });
 
 }  // namespace
 }  // namespace attacca::kernels
