@@ -78,7 +78,7 @@ COARSE = {"trees": 180, "rate": 0.2}  # where trees only serve to tell how sure 
 FOLDS = 4
 LOSS = 0.93
 MOST_LOSING = 0.003    # by a template
-COST_OF_LOSING = 1.0   # by a proposal: as a logarithm of seconds
+COST_OF_LOSING = 3.0   # by a proposal: as a logarithm of seconds
 MOST_CORRECTION = 2  # with the depth, as ranking_tree.cpp has them
 WEIGHT_OF_BARE = 0.5
 
