@@ -1,4 +1,4 @@
-"""bench/gpu/blocks.py at tiny widths on the CPU."""
+"""bench/gpu/blocks.py and expert_layers.py at tiny widths on the CPU."""
 import csv
 import os
 import pathlib
@@ -36,6 +36,24 @@ class Blocks(unittest.TestCase):
             if row["contender"] == "attacca":
                 self.assertGreater(int(row["regions"]), 0, row)
         self.assertEqual(page.count("| bert |"), 3)
+
+    def test_layers_of_experts(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "layers.csv"
+            result = subprocess.run(
+                [sys.executable, SCRIPT.parent / "expert_layers.py", "--device", "cpu", "--tiny",
+                 "--layers", "gpt-oss-20b", "--tokens", "12", "--turns", "1", "--rounds", "1",
+                 "--csv", file], capture_output=True, text=True,
+                env={**os.environ, "TORCHINDUCTOR_VEC_ISA_OK": "0"})
+            self.assertEqual(result.returncode, 0, result.stderr)
+            row, = (line for line in csv.DictReader(
+                line for line in file.read_text().splitlines() if not line.startswith("#")))
+            subprocess.run([sys.executable, SCRIPT.parent / "expert_layers_page.py", file, "--out",
+                            f"{folder}/layers"], check=True)
+            page = pathlib.Path(f"{folder}/layers.md").read_text()
+        self.assertEqual((row["layer"], row["tokens"], row["regions"]), ("gpt-oss-20b", "12", "2"))
+        self.assertLess(float(row["error"]), 0.02)
+        self.assertIn("| gpt-oss-20b | 12 |", page)
 
     def test_losses_are_named(self):
         import blocks_page
