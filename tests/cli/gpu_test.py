@@ -42,6 +42,12 @@ GATHERED = """graph experts(x: bf16[T, 2048], token: s64[R], w: bf16[128, 1536, 
   return silu(grouped_matmul(gather(x, token), transpose(w), offsets))
 }
 """
+SCALED_GROUPS = """graph experts(x: f8e4m3[R, 2048], w: f8e4m3[128, 1536, 2048], offsets: s32[128],
+              sx: f32[R], sw: f32[128, 1536]) {
+  y = grouped_matmul(x, transpose(w), offsets, out=f32, fast=FAST) * reshape(sx, [R, 1])
+  return relu(cast(y * gather(sw, group_ids(offsets, [R])), bf16, compute=f32))
+}
+"""
 SCALE = """extern "C" __global__ void scale(const float* x, float* out, int n) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) out[i] MARK= x[i] * 2;
@@ -149,6 +155,25 @@ class Explain(Cli):
         code, out, err = attacca("explain", graph, *dims[:3], "a100", *dims[4:], "--json")
         self.assertEqual((code, err), (0, ""))
         self.assertGreater(len(json.loads(out)["regions"]), 1)
+
+    def test_scales_of_the_rows_group_are_read_by_the_epilogue(self):
+        for fast in ("true", "false"):
+            graph = self.write(SCALED_GROUPS.replace("FAST", fast))
+            for device in ("h100", "h200", "b200"):
+                with self.subTest(fast=fast, device=device):
+                    code, out, err = attacca("explain", graph, "--device", "cuda", "--as", device,
+                                             "--dim", "R=512", "--json")
+                    self.assertEqual((code, err), (0, ""))
+                    whole = json.loads(out)
+                    kinds = [each["kind"] for each in whole["regions"]]
+                    if device == "b200":
+                        self.assertNotIn("gemm", kinds)
+                        continue
+                    self.assertEqual(kinds, ["single", "gemm"])
+                    self.assertEqual([each["op"] for each in whole["regions"][0]["ops"]],
+                                     ["group_ids"])
+                    ranked = [each["template"] for each in whole["candidates"][0]["ranked"]]
+                    self.assertEqual(ranked, ["grouped_e4m3_tn_16x64_1x1_swap_f2_d16"])
 
     def test_patterns(self):
         excluded = {each["template"]: each["reason"]

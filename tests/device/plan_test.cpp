@@ -131,10 +131,11 @@ TEST(Plans, emptyAndSmallestExtents) {
 TEST(Plans, opsWithKernelsOfTheirOwn) {
   for (const int64_t rows : {1, 9, 300}) {
     const auto graph = ir::parse_graph(
-        fmt::format(
-            "graph g(x: f32[{0}, 7], i: s64[30], u: f32[30, 7]) {{\n s = scatter(x, i, u)\n "
-            "return s, argsort(s), argsort(x, axis=1), gather(s, i), arange([-2, {0}])\n}}\n",
-            rows),
+        fmt::format("graph g(x: f32[{0}, 7], i: s64[30], u: f32[30, 7], o: s32[6]) {{\n"
+                    "  s = scatter(x, i, u)\n"
+                    "  return s, argsort(s), argsort(x, axis=1), gather(s, i), arange([-2, {0}]),\n"
+                    "         group_ids(o, [{0}]), group_ids(o[1::2], [2000])\n}}\n",
+                    rows),
         "<test>");
     ASSERT_TRUE(graph) << to_string(graph.error());
     Tensor index = *Tensor::make(ir::DType::S64, {30});

@@ -90,8 +90,12 @@ class Generator {
     keep(product);
   }
 
-  // Rows that a random index chooses.
-  Value index() { return input(DType::S64, {m_}); }
+  // Rows that a random index chooses, or the row of the group.
+  Value index() {
+    if (shared_offsets_ && chance(2))
+      return *add(Op::GroupIds, {*shared_offsets_}, ir::ShapeAttrs{{m_}});
+    return input(DType::S64, {m_});
+  }
   Value rows_of_table(DType dtype, const Dim& columns) {
     const Value table = input(dtype, {kTableRows, columns});
     return *add(Op::Gather, {table, index()}, ir::AxisAttrs{0});

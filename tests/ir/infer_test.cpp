@@ -127,6 +127,13 @@ const Case kCases[] = {
     {"x: f32[M, 4]", "arange([2, M + 1])", "s64[M + -1]"},
     {"x: f32[M, 4]", "arange([2, 1])", "arange of [2, 1] ends before it begins"},
     {"x: f32[M, 4]", "arange([M])", "arange of [M]"},
+    {"o: s32[E], x: f32[R, 4]", "group_ids(o, [R])", "s32[R]"},
+    {"o: s32[0]", "group_ids(o, [7])", "s32[7]"},
+    {"o: s64[E]", "group_ids(o, [7])",
+     "group_ids needs the ends of the groups as s32[E], got s64[E]"},
+    {"o: s32[E, 1]", "group_ids(o, [7])",
+     "group_ids needs the ends of the groups as s32[E], got s32[E, 1]"},
+    {"o: s32[E]", "group_ids(o, [7, 2])", "group_ids of rows [7, 2]"},
     // Casts.
     {"x: f32[4]", "cast(x, bf16, compute=f32)", "bf16[4]"},
     {"x: f32[4]", "cast(x, bf16, compute=f16)", "compute=f16 of a cast"},

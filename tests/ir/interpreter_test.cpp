@@ -67,6 +67,24 @@ TEST(Interpreter, MultipliesTheRowsOfGroups) {
   EXPECT_EQ(with({-5, -7, 2}), (Numbers{3, 30, 6, 60, 0, 0, 0, 0}));
 }
 
+TEST(Interpreter, NumbersTheGroupsOfRows) {
+  const auto with = [](const Numbers& ends) {
+    const auto groups = static_cast<int64_t>(ends.size());
+    return run("graph g(o: s32[E], x: f32[R]) { return group_ids(o, [R]) }",
+               {{"o", Tensor::of(DType::S32, {groups}, ends)}, {"x", f32({4}, {0, 0, 0, 0})}});
+  };
+  EXPECT_EQ(with({1, 3, 4}), (Numbers{0, 1, 1, 2}));
+  EXPECT_EQ(with({0, 2, 2}), (Numbers{1, 1, 2, 2}));  // an empty group; rows of none: the last
+  EXPECT_EQ(with({3, 1, 9}), (Numbers{0, 0, 0, 2}));  // descending, beyond
+  EXPECT_EQ(with({-5, -7, 2}), (Numbers{2, 2, 2, 2}));
+  EXPECT_EQ(with({0}), (Numbers{0, 0, 0, 0}));
+  EXPECT_EQ(with({}), (Numbers{0, 0, 0, 0}));
+  // A part of a tensor: every second end.
+  EXPECT_EQ(run("graph g(o: s32[6]) { return group_ids(o[1::2], [5]) }",
+                {{"o", Tensor::of(DType::S32, {6}, {9, 1, 9, 3, 9, 5})}}),
+            (Numbers{0, 1, 1, 2, 2}));
+}
+
 TEST(Interpreter, ScalesBlocksWhoseLastMayBeShorter) {
   const Tensor q = Tensor::of(DType::S8, {2, 3}, {1, 2, 3, 4, 5, -6});
   EXPECT_EQ(run("graph g(q: s8[2,3], s: f32[2,2]) { return scale_blocks(q, s, [1, 2]) }",

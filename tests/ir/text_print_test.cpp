@@ -178,6 +178,7 @@ Attrs attributes_of(const OpInfo& info) {
       return PermuteAttrs{{1, 0}};
     case Attributes::Shape:
       if (info.op == Op::Arange) return ShapeAttrs{{2, 6}};
+      if (info.op == Op::GroupIds) return ShapeAttrs{{Dim::symbol("M")}};
       return ShapeAttrs{{1, Dim::symbol("M"), 4}};
     case Attributes::Slice:
       return SliceAttrs{{{0, Dim::symbol("M"), 1}, {1, 3, 1}}};
@@ -223,6 +224,7 @@ std::vector<Type> operand_types(const OpInfo& info) {
   const Type f16{DType::F16, {m, 4}}, boolean{DType::Bool, {m, 4}};
   if (info.op == Op::MatMul) return {f16, {DType::F16, {4, m}}};
   if (info.op == Op::GroupedMatMul) return {f16, {DType::F16, {3, 4, m}}, {DType::S32, {3}}};
+  if (info.op == Op::GroupIds) return {{DType::S32, {m}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
   if (info.op == Op::MxFp4) return {{DType::U8, {m, 32}}, {DType::U8, {m, 2}}};
   if (info.op == Op::Scatter || info.op == Op::ScatterAdd)

@@ -326,6 +326,7 @@ TEST(CpuPlan, RunsOpsOnTheirOwn) {
       "graph g(x: f32[M, 4]) { return x * cast(arange([1, M + 1])[0:1], f32), arange([-1*M, 3*M]) "
       "}",
       {{{"M", 3}}, {}});
+  check("graph g(o: s32[18], x: f32[M]) { return group_ids(o[::2], [M]), x }", {{{"M", 40}}, {}});
   check("graph g(x: f32[]) { return x + 1, exp(x) }");
   check("graph g(x: f32[M, 0]) { return x * 2, sum(x, axes=[1]) }", {{{"M", 3}}, {}});
 }

@@ -163,6 +163,32 @@ TEST(ExpertRows, BiasesOfTheRowsGroup) {
   }
 }
 
+// 8-bit floats with a scale for each row and for each column of each expert's matrix, which the
+// offsets choose: PyTorch's _scaled_grouped_mm.
+TEST(ExpertRows, ScalesOfTheRowsGroup) {
+  const std::string text =
+      "graph g(x: f8e4m3[R, 24], w: f8e4m3[5, 12, 24], o: s32[5], s: f32[R], t: f32[5, 12]) {\n"
+      "  y = grouped_matmul(x, transpose(w), o, out=f32) * reshape(s, [R, 1])\n"
+      "  return y = cast(y * gather(t, group_ids(o, [R])), bf16)\n}";
+  expect_regions(text, 2);
+  const Tensor w = normal(DType::F8E4M3, {kGroups, kColumns, kInner}, 2);
+  const Tensor t = normal(DType::F32, {kGroups, kColumns}, 4);
+  for (const int64_t rows : {0, 1, 83}) {
+    const Tensor x = normal(DType::F8E4M3, {rows, kInner}, 1), s = normal(DType::F32, {rows}, 3);
+    for (const Ends& ends : ends_among(rows)) {
+      Matrix want = by_groups(x, w, ends);
+      for (int64_t row = 0; row < rows; ++row) {
+        const int64_t group = std::max<int64_t>(group_of(row, ends), 0);  // of none: 0 already
+        for (int64_t n = 0; n < kColumns; ++n)
+          want[static_cast<size_t>(row)][static_cast<size_t>(n)] *=
+              s.number_at(row) * t.number_at(group * kColumns + n);
+      }
+      expect_near(run_one(text, {{"x", x}, {"w", w}, {"o", tensor_of(ends)}, {"s", s}, {"t", t}}),
+                  want, 0.01);
+    }
+  }
+}
+
 // The rows' products times their weights are added to their tokens, by any number of threads alike.
 TEST(ExpertRows, RowsAreAddedToTokens) {
   const std::string text =

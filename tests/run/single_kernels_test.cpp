@@ -1,5 +1,6 @@
 // The helper kernels of single ops, compiled for the host and run thread by thread: what they write
 // equals the interpreter's result. Reductions, whose threads wait for each other, are not here.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -312,6 +313,34 @@ TEST(SingleKernels, GroupedProduct) {
                launch::GroupedParameters{11, 5, 7, 3, 7, 1, 35, 1, 7, 5, 1, 1});
       expect_equal(got, want);
     }
+}
+
+// The ends lie in a column of a wider tensor.
+TEST(SingleKernels, GroupIds) {
+  const HostKernels kernels("#define GROUP_IDS\n");
+  ASSERT_TRUE(kernels.compiled());
+  const std::vector<std::vector<int>> all = {{4, 4, 11},
+                                             {0, 900, 905},
+                                             {11, 11, 11},
+                                             {6, 2, 2000},
+                                             {-1, -4, 3},
+                                             {0, 0, 0},
+                                             {7},
+                                             {},
+                                             {3, 9, 1, 40, 12, 800, 20, 2}};
+  for (const std::vector<int>& ends : all) {
+    std::vector<int> column;
+    for (const int end : ends) column.insert(column.end(), {end, 5});
+    std::vector<int> got(1000);
+    kernels.run("attacca_group_ids", static_cast<const int*>(column.data()), got.data(),
+                static_cast<long long>(ends.size()), 2LL, 1000LL);
+    for (int row = 0; row < 1000; ++row) {
+      int want = std::max(static_cast<int>(ends.size()) - 1, 0);
+      for (int group = static_cast<int>(ends.size()) - 1; group >= 0; --group)
+        if (ends[static_cast<size_t>(group)] > row) want = group;
+      ASSERT_EQ(got[static_cast<size_t>(row)], want) << "row " << row;
+    }
+  }
 }
 
 TEST(SingleKernels, Arange) {

@@ -32,7 +32,7 @@ struct PermuteAttrs {
   friend bool operator==(const PermuteAttrs&, const PermuteAttrs&) = default;
 };
 
-// Reshape, Broadcast: the result's shape. Arange: begin and end.
+// Reshape, Broadcast, GroupIds: the result's shape. Arange: begin and end.
 struct ShapeAttrs {
   Shape shape;
   friend bool operator==(const ShapeAttrs&, const ShapeAttrs&) = default;

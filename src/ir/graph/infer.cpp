@@ -309,6 +309,17 @@ Result<Inferred> infer_arange(ShapeAttrs attrs) {
   return Inferred{{DType::S64, {count}}, std::move(attrs)};
 }
 
+Result<Inferred> infer_group_ids(const Type& offsets, ShapeAttrs attrs) {
+  if (offsets.dtype != DType::S32 || offsets.shape.size() != 1)
+    return fail(
+        fmt::format("group_ids needs the ends of the groups as s32[E], got {}", to_string(offsets)),
+        {}, "cast them to s32");
+  if (attrs.shape.size() != 1 || (attrs.shape[0].is_static() && attrs.shape[0].value() < 0))
+    return fail(fmt::format("group_ids of rows {}", to_string(attrs.shape)), {},
+                "write group_ids(offsets, [R])");
+  return Inferred{{DType::S32, attrs.shape}, std::move(attrs)};
+}
+
 Result<Inferred> infer_cast(const Type& x, CastAttrs attrs) {
   if (attrs.compute) {
     if (*attrs.compute != DType::F32)
@@ -471,6 +482,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
       return infer_argsort(types[0], std::get<AxisAttrs>(std::move(attrs)));
     case Op::Arange:
       return infer_arange(std::get<ShapeAttrs>(std::move(attrs)));
+    case Op::GroupIds:
+      return infer_group_ids(types[0], std::get<ShapeAttrs>(std::move(attrs)));
     case Op::Kernel:
       return infer_kernel(types, std::get<KernelAttrs>(std::move(attrs)));
     case Op::Unpack:

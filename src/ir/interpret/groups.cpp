@@ -9,6 +9,12 @@ std::vector<int64_t> group_ends(const Array& offsets, int64_t rows) {
                     offsets.strides[0], rows);
 }
 
+Array reference_group_ids(const Array& offsets, int64_t rows) {
+  Array result = Array::of_integers({rows});
+  number_rows(group_ends(offsets, rows), rows, result.integers->data());
+  return result;
+}
+
 Array rows_of(const Array& x, int64_t begin, int64_t end) {
   Array part = x;
   part.offset += begin * x.strides[0];

@@ -1,6 +1,7 @@
 // Which rows of a grouped product belong to which group.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "ir/interpret/array.hpp"
@@ -24,6 +25,20 @@ std::vector<int64_t> group_ends(const Offset* offsets, int64_t groups, int64_t s
   return ends;
 }
 std::vector<int64_t> group_ends(const Array& offsets, int64_t rows);
+
+// The group of each of `rows` rows. Rows of no group have the last one's number, and 0 if there is
+// no group.
+template <class Id>
+void number_rows(const std::vector<int64_t>& ends, int64_t rows, Id* ids) {
+  int64_t begin = 0;
+  Id group = 0;
+  for (const int64_t end : ends) {
+    std::fill(ids + begin, ids + end, group++);
+    begin = end;
+  }
+  std::fill(ids + begin, ids + rows, group == 0 ? group : group - 1);
+}
+Array reference_group_ids(const Array& offsets, int64_t rows);
 
 // Rows [begin, end) of x, as a view.
 Array rows_of(const Array& x, int64_t begin, int64_t end);

@@ -137,6 +137,8 @@ class Run {
         ATTACCA_TRY(const int64_t begin, first_of(node, symbols_));
         return arange(begin, extents[0]);
       }
+      case Op::GroupIds:
+        return reference_group_ids(operand(node, 0), extents[0]);
       case Op::Kernel:
         return fail(
             fmt::format("the kernel of {} has no reference", node.get<KernelAttrs>().call.file),

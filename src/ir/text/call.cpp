@@ -35,8 +35,9 @@ Result<Shape> shape(Op op, Arguments& arguments) {
     ATTACCA_TRY(const Argument* bounds, arguments.require("bounds", 0, "arange([0, N])"));
     return arguments.as_list(*bounds);
   }
-  ATTACCA_TRY(const Argument* argument,
-              arguments.require("shape", 1, fmt::format("{}(x, [M, 64])", name(op))));
+  const std::string example =
+      op == Op::GroupIds ? "group_ids(offsets, [R])" : fmt::format("{}(x, [M, 64])", name(op));
+  ATTACCA_TRY(const Argument* argument, arguments.require("shape", 1, example));
   ATTACCA_TRY(Shape shape, arguments.as_list(*argument));
   for (const Dim& dim : shape)
     if (dim.is_static() && dim.value() < 0 && !(op == Op::Reshape && dim.is(-1)))

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/interpret/groups.hpp"
 #include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
@@ -196,6 +197,9 @@ class Bounds {
         ATTACCA_TRY(const int64_t begin, ir::first_of(node, symbols_));
         return Value{ir::arange(begin, extents[0]), {}, {}};
       }
+      case Op::GroupIds:
+        return Value{
+            ir::reference_group_ids(materialised(operand(node, 0)).value, extents[0]), {}, {}};
       case Op::Kernel:
         return fail(
             fmt::format("the kernel of {} has no reference", node.get<ir::KernelAttrs>().call.file),

@@ -43,8 +43,8 @@ struct Wish {
 Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& symbols) {
   std::vector<Wish> result(graph.size());
   for (const ir::Node& node : graph.nodes()) {
-    if (node.op == Op::GroupedMatMul)
-      if (const auto offsets = input_behind(graph, node.operands[2])) {
+    if (node.op == Op::GroupedMatMul || node.op == Op::GroupIds)
+      if (const auto offsets = input_behind(graph, node.operands.back())) {
         ATTACCA_TRY(result[offsets->id].rows, node.type.shape[0].evaluate(symbols));
       }
     if (node.op == Op::MxFp4)

@@ -1,5 +1,5 @@
-// Ops that are regions of their own: copies of views, concat, gather, reductions. All other ops go
-// to the reference interpreter.
+// Ops that are regions of their own: copies of views, concat, gather, groups of rows, reductions.
+// All other ops go to the reference interpreter.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -8,6 +8,7 @@
 
 #include "fuse/views.hpp"
 #include "ir/interpret/array.hpp"
+#include "ir/interpret/groups.hpp"
 #include "ir/interpret/interpreter.hpp"
 #include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
@@ -109,6 +110,12 @@ class SingleOp : public Executable {
       case Op::MxFp4:
         widen(x, *operands[1], result, state.threads);
         return {};
+      case Op::GroupIds: {
+        const int64_t rows = result.size();
+        ir::number_rows(ir::group_ends(x.as<int32_t>(), x.size(), 1, rows), rows,
+                        result.as<int32_t>());
+        return {};
+      }
       case Op::ScatterAdd:
         if (!ir::is_float(result.dtype()) || result.dtype() == ir::DType::F64)
           return interpret_alone(operands, result, state);

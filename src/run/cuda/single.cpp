@@ -305,6 +305,19 @@ Result<StepLaunch> make_arange(const StepContext& context, const ir::Node& node)
   };
 }
 
+Result<StepLaunch> make_group_ids(const StepContext& context, const ir::Node& node) {
+  ATTACCA_TRY(const Shapes ends,
+              shapes_of(context.graph().type(node.operands[0]), context.symbols));
+  ATTACCA_TRY(const int64_t rows, node.type.shape[0].evaluate(context.symbols));
+  ATTACCA_TRY(const SourceKernel kernel,
+              SourceKernel::make(context.toolbox(), "attacca_group_ids",
+                                 std::string("#define GROUP_IDS\n") + kSingleSource));
+  return [=, groups = ends.from[0], stride = ends.strides[0], blocks = blocks_for(kernel, rows)](
+             const Addresses& at, void*, gpu::StreamHandle stream) {
+    return kernel.launch({blocks, 1, 1}, stream, at.inputs[0], at.outputs[0], groups, stride, rows);
+  };
+}
+
 Result<launch::ScaleBlocks> make_scale_blocks(const StepContext& context, const ir::Node& node) {
   const ir::Type& x = context.graph().type(node.operands[0]);
   const ir::Type& scale = context.graph().type(node.operands[1]);
@@ -346,6 +359,8 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     ATTACCA_TRY(step.launch, make_argsort(context, node));
   } else if (node.op == ir::Op::Arange) {
     ATTACCA_TRY(step.launch, make_arange(context, node));
+  } else if (node.op == ir::Op::GroupIds) {
+    ATTACCA_TRY(step.launch, make_group_ids(context, node));
   } else if (node.op == ir::Op::Unpack) {
     ATTACCA_TRY(const ir::PackedLayout layout, ir::packed_layout(node.get<ir::UnpackAttrs>()));
     ATTACCA_TRY(auto made,
