@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import attacca.torch
+import scaled_groups
 from attacca._plan import Decision
 from attacca.torch import _compare, _judge, _rewrite, _timing
 from attacca.torch._graph import regions, static, surroundings
@@ -479,17 +480,23 @@ class Parts(unittest.TestCase):
 
         def experts(x, w, offsets):
             return F.silu(torch._grouped_mm(x, w.transpose(1, 2), offs=offsets))
+
+        def scaled(x, w, scales, of_w, offsets):
+            return F.silu(torch._scaled_grouped_mm(x, w.transpose(1, 2), scales, of_w, offsets))
         x, w = torch.randn(10, 16).bfloat16(), torch.randn(4, 8, 16).bfloat16()
+        offsets = torch.tensor([3, 3, 9, 10], dtype=torch.int32)
+        narrow = [each.to(torch.float8_e4m3fn) for each in (x, w)]
         from torch._dynamo.backends.common import aot_autograd
-        with torch.no_grad():
-            torch.compile(experts, backend=aot_autograd(fw_compiler=keep))(
-                x, w, torch.tensor([3, 3, 9, 10], dtype=torch.int32))
-        found = regions.find(graphs[0]).regions
-        self.assertEqual(len(found), 1)
-        alone = _compare.products_alone(torch.nn.Module(), found[0])
-        made, = _timing.input_sets(alone.inputs, alone.ends)
-        self.assertEqual([each.tolist() for each in made if each.dtype == torch.int32],
-                         [[2, 5, 7, 10]])
+        scaled_groups.register()
+        for function, args in ((experts, (x, w, offsets)),
+                               (scaled, (*narrow, torch.rand(10), torch.rand(4, 8), offsets))):
+            with torch.no_grad():
+                torch.compile(function, backend=aot_autograd(fw_compiler=keep))(*args)
+            region, = regions.find(graphs[-1]).regions
+            alone = _compare.products_alone(torch.nn.Module(), region)
+            made, = _timing.input_sets(alone.inputs, alone.ends)
+            self.assertEqual([each.tolist() for each in made if each.dtype == torch.int32],
+                             [[2, 5, 7, 10]])
 
     def test_made_up_indices_name_rows(self):
         def layer(x, token, w, bias, group):

@@ -430,6 +430,18 @@ class Quantized(Check):
         self.check(lambda x, w, u, v: torch.relu(torch._scaled_mm(
             x, w.t(), u, v.t(), out_dtype=torch.bfloat16)), x, w, u, v)
 
+    @unittest.skipUnless(GPU, "PyTorch has them on a GPU alone")
+    def test_scales_of_rows_and_of_columns_of_groups(self):
+        x = torch.randn(300, 512, device=DEVICE).to(torch.float8_e4m3fn)
+        w = torch.randn(5, 1024, 512, device=DEVICE).to(torch.float8_e4m3fn)
+        u, v = torch.rand(300, device=DEVICE) * 0.1, torch.rand(5, 1024, device=DEVICE) * 0.1
+        ends = torch.tensor([70, 70, 71, 200, 300], dtype=torch.int32, device=DEVICE)
+        for fast in (True, False):
+            self.setUp()
+            self.check(lambda x, w, u, v, ends, fast=fast: torch.relu(torch._scaled_grouped_mm(
+                x, w.transpose(1, 2), u, v, ends, out_dtype=torch.bfloat16, use_fast_accum=fast)),
+                x, w, u, v, ends)
+
 
 class BatchInvariant(Check):
     """A row has the same bits in every batch: INVARIANT_CASES numbers of rows in all."""

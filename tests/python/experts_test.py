@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 
 import attacca.torch
+import scaled_groups
 
 EXPERTS, WIDTH, INNER, CHOSEN = 8, 64, 32, 2
 
@@ -174,6 +175,42 @@ class Experts(unittest.TestCase):
                 kinds = self.kinds()
                 self.assertEqual(len(kinds), 1)
                 self.assertIn("scatter_add(", kinds[0])
+
+    def test_weights_and_activations_of_8_bits(self):
+        """A scale for each row and for each column of each expert, gathered rows, a gate of two
+        products, and any number of rows; against a loop over experts in f64."""
+        def layer(x, token, gate, up, scales, gate_scales, up_scales, offsets):
+            x, scales = x.index_select(0, token), scales.index_select(0, token)
+
+            def product(w, of_w):
+                return torch._scaled_grouped_mm(x, w.transpose(-2, -1), scales, of_w, offsets,
+                                                out_dtype=torch.bfloat16, use_fast_accum=True)
+            return F.silu(product(gate, gate_scales)) * product(up, up_scales)
+
+        def eighth(*shape):
+            return torch.randn(shape).to(torch.float8_e4m3fn)
+        gate, up, scales = eighth(4, 32, 64), eighth(4, 32, 64), torch.rand(12) * 0.3
+        gate_scales, up_scales = torch.rand(4, 32), torch.rand(4, 32)
+        compiled = self.compiled(layer, dynamic=True)
+        for ends in ([16, 16, 40, 48], [0, 0, 7, 9], [3, 9, 9, 9]):
+            rows = ends[-1] + ends[0] // 16  # one row belongs to no group, once
+            x, token = eighth(12, 64), torch.randint(0, 12, (rows,))
+            offsets = torch.tensor(ends, dtype=torch.int32)
+            got = compiled(x, token, gate, up, scales, gate_scales, up_scales, offsets)
+
+            def product(w, of_w, x=x[token], by=scales[token], offsets=offsets):
+                return scaled_groups.by_groups(x, w.mT, by, of_w, offsets)
+            wanted = F.silu(product(gate, gate_scales)) * product(up, up_scales)
+            with self.subTest(ends=ends):
+                self.assertEqual(got.shape, wanted.shape)
+                # Each of three values is rounded to bf16.
+                torch.testing.assert_close(got.double(), wanted, rtol=0.02, atol=0.02)
+        self.assertEqual(len(attacca.torch.report().graphs), 1)
+        kinds = self.kinds()
+        self.assertEqual(len(kinds), 1)
+        self.assertIn("gated gemm", kinds[0])
+        # Rows by an index in both products, and the scales of the rows' groups.
+        self.assertRegex(kinds[0], r"(?s)(= \w+\[\w+\]:f8e4m3 @ .*){2}(full\(\w+\[\w+\]\).*){2}")
 
     def test_a_loop_over_experts(self):
         """Eager transformers', where torch captures shapes that depend on data: a region for each

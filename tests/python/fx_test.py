@@ -1,6 +1,7 @@
 """FX graphs: every row of the table of ops, levels, and what is refused."""
 import json
 import math
+import re
 import statistics
 import unittest
 from unittest import mock
@@ -12,6 +13,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import attacca
 import attacca.torch
+import scaled_groups
 from attacca.torch._graph import regions
 from attacca.torch._graph.importer import Importer, dim_text
 from attacca.torch._graph.regions import find
@@ -19,6 +21,7 @@ from attacca.torch._graph.table import FX, row_of
 from attacca.torch._rewrite import Options, judge_decisions, rewrite
 
 torch.manual_seed(0)
+scaled_groups.register()
 aten, prims, decomposed = torch.ops.aten, torch.ops.prims, torch.ops.quantized_decomposed
 X, W, C = torch.randn(6, 16), torch.randn(16, 8), torch.randn(6, 8)
 B, COLUMN, SCALE = torch.randn(8), torch.randn(6, 1), torch.tensor(0.5)
@@ -49,6 +52,14 @@ def by_bools(op):
 def quantized(rows=1, columns=1):
     a, b = X.to(torch.float8_e4m3fn), W.t().contiguous().to(torch.float8_e4m3fn).t()
     return a, b, torch.rand(rows, 1) if rows > 1 else torch.tensor(0.5), torch.tensor(0.25)
+
+
+def scaled_groups_of(rows=6, groups=3):
+    """Integers and powers of two: products are exact."""
+    return (torch.randint(-9, 9, (rows, 16)).to(torch.float8_e4m3fn),
+            torch.randint(-3, 3, (groups, 8, 16)).to(torch.float8_e4m3fn).mT,
+            2.0 ** torch.randint(-3, 3, (rows,)), 2.0 ** torch.randint(-3, 3, (groups, 8)),
+            torch.tensor([2, 2, rows], dtype=torch.int32))
 
 
 # One case or several for each row of the table: a function around the op, its arguments.
@@ -151,6 +162,9 @@ CASES = {
         lambda x, w, ends: aten._grouped_mm.default(x, w.transpose(1, 2), ends).relu(),
         (torch.randint(-9, 9, (6, 16)).bfloat16(), torch.randint(-3, 3, (3, 8, 16)).bfloat16(),
          torch.tensor([2, 2, 6], dtype=torch.int32))),
+    "aten._scaled_grouped_mm": (
+        lambda x, w, s, t, ends: aten._scaled_grouped_mm.default(x, w, s, t, ends).relu(),
+        scaled_groups_of()),
     "aten.index": (lambda x, w, i: (aten.index.Tensor(x, [i - 6]) @ w).relu(), (X, W, ROWS)),
     "aten.index_select": (lambda x, w, i: (aten.index_select.default(x, 0, i) @ w).relu(),
                           (X, W, ROWS)),
@@ -317,6 +331,17 @@ class Texts(unittest.TestCase):
                                                                       use_fast_accum=True).relu(),
                                                                       a, b, s, t)
         self.assertIn('matmul("a_1", "b_1", out=f32, fast=true)', text)
+
+    def test_scaled_products_of_groups(self):
+        text = self.region(
+            lambda x, w, s, t, ends: aten._scaled_grouped_mm.default(
+                x, w, s, t, ends, out_dtype=torch.bfloat16, use_fast_accum=True).relu(),
+            *scaled_groups_of(), mode="symbolic")
+        rows = re.search(r'"x_1": f8e4m3\[(\w+), ', text)[1]
+        self.assertIn(
+            'cast(grouped_matmul("x_1", "w_1", "ends_1", out=f32, fast=true) * '
+            f'reshape("s_1", [{rows}, 1]) * gather("t_1", group_ids("ends_1", [{rows}])), bf16, '
+            'compute=f32)', text)
 
     def test_weights_of_torchaos_layers(self):
         """As its int8, and its 4 and 8 bits with zero points, of rows and of groups, are traced;
@@ -591,6 +616,46 @@ class LeftAlone(unittest.TestCase):
         self.assertIn("_scaled_mm with a result of dtype f8e4m3", self.reasons(
             lambda a, b, s, t: aten._scaled_mm.default(
                 a, b, s, t, out_dtype=torch.float8_e4m3fn).to(torch.float32).relu(), *quantized()))
+
+    def test_scaled_products_of_other_groups(self):
+        x, w, s, t, ends = scaled_groups_of()
+        scaled = aten._scaled_grouped_mm.default
+        bytes_of_2 = torch.randint(-9, 9, (2, 6, 16)).to(torch.float8_e4m3fn)
+        for reason, function, args in [
+                ("_scaled_grouped_mm of other groups than parts of the rows",
+                 lambda x, w, s, t: scaled(x, w, s, t).relu(),
+                 (bytes_of_2, w[:2], torch.rand(2, 6), t[:2])),
+                ("_scaled_grouped_mm of other groups than parts of the rows",
+                 lambda x, w, s, t, ends: scaled(x, w, s, t, ends).relu(),
+                 (x, w[0], torch.rand(18), torch.rand(24), ends)),
+                ("dtype torch.float8_e8m0fnu",
+                 lambda x, w, s, t, ends: scaled(x, w, s, t, ends).relu(),
+                 (x.repeat(1, 8), w.repeat(1, 8, 1).mT.contiguous().mT,
+                  torch.ones(128, 4).to(torch.float8_e8m0fnu),
+                  torch.ones(3, 512).to(torch.float8_e8m0fnu), ends))]:
+            with self.subTest(reason):
+                self.assertIn(reason, self.reasons(function, *args))
+        # What PyTorch's own checks refuse today.
+        for reason, changed in [
+                ("_scaled_grouped_mm with a bias", {"bias": t}),
+                ("_scaled_grouped_mm with a scale of the result", {"scale_result": s}),
+                ("_scaled_grouped_mm with scales of [18] and [3, 8]", {"scale_a": torch.rand(18)}),
+                ("_scaled_grouped_mm with scales of [6] and [3]", {"scale_b": s[:3]}),
+                ("_scaled_grouped_mm with operands and scales of dtypes f8e4m3, bf16",
+                 {"mat2": w.bfloat16()}),
+                ("_scaled_grouped_mm with operands and scales of dtypes f8e4m3, f8e4m3, f16",
+                 {"scale_a": s.half()})]:
+            graph = torch.fx.Graph()
+            nodes = {}
+            for name, value in {"self": x, "mat2": w, "scale_a": s, "scale_b": t, "offs": ends,
+                                **changed}.items():
+                nodes[name] = graph.placeholder(name)
+                nodes[name].meta["val"] = value
+            product = graph.call_function(scaled, (), nodes)
+            product.meta["val"] = torch.empty(6, 8, dtype=torch.bfloat16)
+            with self.subTest(reason), self.assertRaises(regions.Refused) as refused:
+                Importer().statement(product)
+            self.assertIn(reason, str(refused.exception))
 
     def test_the_policy_measured_fuses_nothing_on_the_cpu(self):
         module = traced(lambda x, w: torch.relu(x @ w), X, W)

@@ -77,13 +77,19 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
                   named_rows(inputs, nodes))
 
 
+# The ops with an argument that says where groups end, and its place.
+_PLACES_OF_ENDS: dict[Any, int] = {torch.ops.aten._grouped_mm.default: 2,
+                                   torch.ops.aten._scaled_grouped_mm.default: 4}
+
+
 def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     found: dict[int, int] = {}
     for node in graph.nodes:
-        if node.op != "call_function" or node.target is not torch.ops.aten._grouped_mm.default:
+        place = _PLACES_OF_ENDS.get(node.target)
+        if place is None:
             continue
-        rows, offsets = node.args[0], [*node.args[2:3], node.kwargs.get("offs")][0]
+        rows, offsets = node.args[0], [*node.args[place:place + 1], node.kwargs.get("offs")][0]
         if offsets in inputs:
             found[inputs.index(offsets)] = rows.meta["val"].shape[0]
     return found

@@ -16,8 +16,7 @@ from .._ops.quantized import product_text, weights_text
 
 FX: dict[str, Row] = {}
 # Ops without a row, and why.
-UNKNOWN = {"aten._scaled_grouped_mm": "no kernel multiplies groups of 8-bit floats by scales"}
-UNKNOWN |= dict.fromkeys(
+UNKNOWN = dict.fromkeys(
     ("aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu",
      "aten._weight_int4pack_mm_with_scales_and_zeros"),
     "its weights are in an order that PyTorch chooses for each device and instruction set: "
@@ -87,6 +86,31 @@ def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = N
         raise Refused("_grouped_mm whose groups are parts of the sums or of the columns")
     return Made(f"grouped_matmul({call.text(self)}, {call.text(mat2)}, {call.text(offs)}{out})",
                 lambda: [rows[0], matrices[2]])
+
+
+@_writes("aten._scaled_grouped_mm")
+def _scaled_grouped_mm(call: Any, self: Any, mat2: Any, scale_a: Any, scale_b: Any,
+                       offs: Any = None, bias: Any = None, scale_result: Any = None,
+                       out_dtype: Any = None, use_fast_accum: bool = False) -> Made:
+    for name, value in (("a bias", bias), ("a scale of the result", scale_result)):
+        if value is not None:
+            raise Refused(f"_scaled_grouped_mm with {name}")
+    rows, matrices = call.sizes(self), call.sizes(mat2)
+    if offs is None or len(rows) != 2 or len(matrices) != 3:
+        raise Refused("_scaled_grouped_mm of other groups than parts of the rows")
+    dtypes = [call.dtype(each) for each in (self, mat2, scale_a, scale_b)]
+    if dtypes != ["f8e4m3", "f8e4m3", "f32", "f32"] or call.result not in FLOATS:
+        raise Refused("_scaled_grouped_mm with operands and scales of dtypes "
+                      f"{', '.join(dtypes)} and a result of dtype {call.result}")
+    scales = [[*call.sizes(scale_a)], [*call.sizes(scale_b)]]
+    if scales != [[rows[0]], [matrices[0], matrices[2]]]:
+        raise Refused(f"_scaled_grouped_mm with scales of {scales[0]} and {scales[1]}")
+    count = call.extent_text(rows[0])
+    text = (f"grouped_matmul({call.text(self)}, {call.text(mat2)}, {call.text(offs)}, out=f32"
+            f"{', fast=true' if use_fast_accum else ''}) * "
+            f"reshape({call.text(scale_a)}, [{count}, 1]) * "
+            f"gather({call.text(scale_b)}, group_ids({call.text(offs)}, [{count}]))")
+    return Made(rounded_result(call, text), lambda: [rows[0], matrices[2]])
 
 
 # ---- Rows by an index. Regions of a GPU read them and do not write them
