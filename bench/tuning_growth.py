@@ -52,7 +52,7 @@ def thorough_times():
 
 
 def quick_times():
-    """Seconds of quick tunings on an H200."""
+    """Seconds of quick tunings on a GPU."""
     return [float(row["tuned_seconds"]) for row in csv_run.read(QUICK)[1]]
 
 
@@ -332,16 +332,17 @@ def page(data=DATA):
     text = ["# How tuning grows", "", pages.paragraph(
         f"Made by `bench/tuning_growth.py`. {known['machine']}; {known['versions']}; "
         f"{known['date']}. No GPU was used. The tables of the database and of the scheduler are "
-        "measured; the table of whole tunings is computed from them and from tuning times of an "
-        "H200."), "",
+        "measured; the table of whole tunings is computed from them and from tuning times of "
+        "GPUs."), "",
         *growth_lines(rate), "", pages.paragraph(
         f"One kind of GPU is tuned once for all its GPUs; each further kind takes the same again. "
         f"A *thorough* tuning takes {mean(thorough):.1f} s on average, {max(thorough)} s at most: "
         f"{len(thorough)} gaps between two choices that one H200 made for "
         "`src/tune/shipped/nvidia_h200.choices`, in whole seconds, kernels' compilation included. "
-        f"A *quick* one takes {mean(quick):.2f} s: `tuned_seconds` of {len(quick)} cases in "
-        "[first-call.csv](first-call.csv), those that the cost model decided without timing "
-        "included. The wall time is the largest of three: the sum of all times, divided by the "
+        f"A *quick* one takes {mean(quick):.2f} s: `tuned_seconds` of {len(quick)} cases on "
+        f"one {csv_run.read(QUICK)[0]['device']} in [first-call.csv](first-call.csv), those that "
+        "the cost model decided without timing included. The wall time is the largest of three: "
+        "the sum of all times, divided by the "
         f"GPUs; the longest time; the driver's, which handed out {rate:.0f} tasks a second on this "
         "machine (below). What it takes to start a cluster is not in it. Where the driver is the "
         "limit, several drivers can tune parts of the problems: their choices are then exported "
