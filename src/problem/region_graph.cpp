@@ -84,8 +84,8 @@ Result<ProblemText> write_problem(const ir::Graph& graph, const fuse::Region& re
 
 Result<fuse::Partition> cut_problem(const ProblemText& text) {
   ATTACCA_TRY(ir::Graph graph, ir::parse_graph(text.graph, "problem"));
-  fuse::Partition partition =
-      fuse::partition(std::move(graph), {.packed = true, .grouped_rows = true});
+  fuse::Partition partition = fuse::partition(
+      std::move(graph), {.packed = true, .grouped_rows = true, .indexed_operands = true});
   if (partition.regions.size() != 1 || partition.regions[0].kind == fuse::RegionKind::Single)
     return fail(fmt::format("the problem has {} regions", partition.regions.size()), "problem",
                 "give a graph that fuses into one region");

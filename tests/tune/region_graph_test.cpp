@@ -36,8 +36,11 @@ TEST(RegionGraph, RandomRegionsComeBack) {
   const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
   int regions = 0;
   for (uint64_t seed = first; seed < first + 1000; ++seed) {
-    const fuse::Partition partition = fuse::partition(
-        attacca::testing::random_graph(seed), {.fuse = true, .reductions = fuse::Reductions::Amax});
+    const fuse::Partition partition =
+        fuse::partition(attacca::testing::random_graph(seed), {.fuse = true,
+                                                               .reductions = fuse::Reductions::Amax,
+                                                               .grouped_rows = true,
+                                                               .indexed_operands = true});
     const auto alignment_of = [&](ir::Value value) { return 1 << (value.id + seed) % 5; };
     for (const fuse::Region& region : partition.regions) {
       if (region.kind == fuse::RegionKind::Single) continue;
@@ -63,6 +66,15 @@ TEST(RegionGraph, ScalesOfBlocksComeBack) {
                  "return relu(scale_blocks(a, transpose(s), [1, 128]) @ "
                  "transpose(scale_blocks(b, t, [128, 128])))",
                  {{{"M", 5}}}),
+            "");
+}
+
+TEST(RegionGraph, RowsThatAnIndexNamesComeBack) {
+  EXPECT_EQ(lost("x: bf16[9, 8], i: s32[R], w: bf16[3, 8, 32], o: s32[3], e: bf16[3, 32], "
+                 "g: s64[R], s: f32[4, 1]",
+                 "h = grouped_matmul(gather(x, i), w, o) + gather(e, g)\n"
+                 "return silu(h[:, ::2]) * h[:, 1::2] * gather(s, g)",
+                 {{{"R", 6}}}),
             "");
 }
 
