@@ -23,8 +23,8 @@ import attacca
 
 MODELS = Path(__file__).resolve().parent / "models" / "structures.tar.gz"
 SIZES = ((2, 6), (1, 30))
-# They need Resize, or recurrent layers of any length: the plug-in leaves these to ONNX Runtime.
-NOT_IMPORTED = ("dinov2", "gru", "lstm")
+# Recurrent layers of any length: the plug-in leaves them to ONNX Runtime.
+NOT_IMPORTED = ("gru", "lstm")
 
 
 def half(model: onnx.ModelProto) -> onnx.ModelProto:
