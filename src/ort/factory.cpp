@@ -1,5 +1,6 @@
 // libattacca_ort.so: what ONNX Runtime calls first, RegisterExecutionProviderLibrary's functions.
 #include <algorithm>
+#include <cstdio>
 #include <memory>
 #include <span>
 #include <vector>
@@ -38,9 +39,17 @@ bool is_cpu(const OrtHardwareDevice* device) {
   return Ort::GetApi().HardwareDevice_Type(device) == OrtHardwareDeviceType_CPU;
 }
 
+bool is_since_1_30(const char* version) {
+  int major = 0, minor = 0;
+  return std::sscanf(version, "%d.%d", &major, &minor) == 2 &&
+         (major > 1 || (major == 1 && minor >= 30));
+}
+
 class Factory : public OrtEpFactory {
  public:
-  Factory() : OrtEpFactory{}, gpus_(all_gpus()) {
+  // `runtime`: ONNX Runtime's version, "1.32.0".
+  explicit Factory(const char* runtime)
+      : OrtEpFactory{}, gpus_(all_gpus()), spin_can_be_short_(is_since_1_30(runtime)) {
     ort_version_supported = ORT_API_VERSION;
     GetName = [](const OrtEpFactory*) noexcept { return kProviderName; };
     GetVendor = [](const OrtEpFactory*) noexcept { return kVendor; };
@@ -129,7 +138,9 @@ class Factory : public OrtEpFactory {
       if (!found) return to_ort(found.status(), ORT_INVALID_ARGUMENT);
       gpu = *found;
     }
-    *made = new Provider(*std::move(settings), std::move(gpu), logger);
+    Settings known = *std::move(settings);
+    known.spin_can_be_short = spin_can_be_short_;
+    *made = new Provider(std::move(known), std::move(gpu), logger);
     return nullptr;
   }
 
@@ -170,6 +181,7 @@ class Factory : public OrtEpFactory {
   }
 
   const std::vector<std::shared_ptr<Gpu>> gpus_;  // by ordinal
+  const bool spin_can_be_short_;                  // as Settings has it
 };
 
 }  // namespace
@@ -190,7 +202,7 @@ __attribute__((visibility("default"))) OrtStatus* CreateEpFactories(const char*,
   return attacca::ort::guarded([&]() -> OrtStatus* {
     if (most == 0)
       return api->CreateStatus(ORT_INVALID_ARGUMENT, "Attacca: no room for its factory");
-    factories[0] = new attacca::ort::Factory;
+    factories[0] = new attacca::ort::Factory(base->GetVersionString());
     *number = 1;
     return nullptr;
   });

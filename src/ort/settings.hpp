@@ -25,6 +25,8 @@ struct Settings {
   std::string memory = "cpu";
   std::map<std::string, int64_t> dims;  // sizes to measure with
   double measure_seconds = 30;          // that a session's measurements may take
+  // Whether this ONNX Runtime has session.intra_op.spin_duration_us.
+  bool spin_can_be_short = false;
   bool save = false;  // ONNX Runtime writes a model with the regions (ep.context_enable)
 };
 
