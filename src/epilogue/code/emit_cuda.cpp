@@ -95,9 +95,15 @@ class HoleWriter {
     return replaced(all, "COLUMNS ", each(signature_.columns, kColumnParameters));
   }
 
+  std::string row_of(int element) const {
+    return element == 1 && signature_.swapped ? "row + 1" : "row";
+  }
+  std::string column_of(int element) const {
+    return element == 1 && !signature_.swapped ? "column + 1" : "column";
+  }
+
   std::string matrix_coordinates(int element) const {
-    if (element == 0) return "row, column";
-    return signature_.swapped ? "row + 1, column" : "row, column + 1";
+    return row_of(element) + ", " + column_of(element);
   }
 
   std::string coordinates(int element) const { return matrix_coordinates(element) + ", batch"; }
@@ -124,17 +130,17 @@ class HoleWriter {
       for (int row = 0; row < rows_of_a_pair(); ++row)
         text += fmt::format("  const long long named{}_{} = attacca_named<{}>(context, {}, {});\n",
                             i, row, memory_type(epilogue_.inputs[indexed[i]].rows->dtype),
-                            binding_.indices[i].slot, row == 0 ? "row" : "row + 1");
+                            binding_.indices[i].slot, row_of(row));
     return text;
   }
 
   // An input whose rows an index names: the `number`th of these.
   std::string argument_by(const Input& input, int slot, size_t number, int element) const {
-    return from_memory(input.dtype,
-                       fmt::format("attacca_load_by<{}>(context, {}, {}, named{}_{}, {})",
-                                   memory_type(input.dtype), slot, binding_.indices[number].slot,
-                                   number, std::min(element, rows_of_a_pair() - 1),
-                                   element == 1 && !signature_.swapped ? "column + 1" : "column"));
+    return from_memory(
+        input.dtype,
+        fmt::format("attacca_load_by<{}>(context, {}, {}, named{}_{}, {})",
+                    memory_type(input.dtype), slot, binding_.indices[number].slot, number,
+                    std::min(element, rows_of_a_pair() - 1), column_of(element)));
   }
 
   std::string argument(DType dtype, const Placement& at, int element) const {
