@@ -65,8 +65,7 @@ std::optional<GatheredRows> gathered_a(const Workspace& work, Value matmul) {
 std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
                                              Value operand, const Frame* frame) {
   const bool products = draft.kind == RegionKind::Gemm || draft.kind == RegionKind::GatedGemm;
-  if (!(work.rows || work.indexed_operands) || !products || draft.frames.domain().size() != 2)
-    return std::nullopt;
+  if (!work.indexed_operands || !products || draft.frames.domain().size() != 2) return std::nullopt;
   const View& view = work.facts.views[operand.id];
   auto found = rows_of(work.facts, view.source);
   if (!found) return std::nullopt;

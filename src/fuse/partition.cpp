@@ -9,7 +9,7 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.packed = options.packed;
   work.grouped = options.grouped;
   work.rows = options.rows && options.fuse;
-  work.indexed_operands = options.indexed_operands && options.fuse;
+  work.indexed_operands = (options.rows || options.indexed_operands) && options.fuse;
   work.grouped_rows = options.grouped_rows && options.grouped && options.fuse;
   work.mxfp4 = options.mxfp4 && options.fuse;
   work.transposes = options.transposes && options.fuse;

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 
+#include "fuse/gpu_options.hpp"
 #include "ir/text/text.hpp"
 
 namespace attacca::problem {
@@ -84,8 +85,7 @@ Result<ProblemText> write_problem(const ir::Graph& graph, const fuse::Region& re
 
 Result<fuse::Partition> cut_problem(const ProblemText& text) {
   ATTACCA_TRY(ir::Graph graph, ir::parse_graph(text.graph, "problem"));
-  fuse::Partition partition = fuse::partition(
-      std::move(graph), {.packed = true, .grouped_rows = true, .indexed_operands = true});
+  fuse::Partition partition = fuse::partition(std::move(graph), fuse::gpu_options());
   if (partition.regions.size() != 1 || partition.regions[0].kind == fuse::RegionKind::Single)
     return fail(fmt::format("the problem has {} regions", partition.regions.size()), "problem",
                 "give a graph that fuses into one region");

@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
+#include "fuse/gpu_options.hpp"
 #include "ir/text/text.hpp"
 
 namespace attacca::tune::testing {
@@ -174,11 +175,7 @@ Made make(const std::string& parameters, const std::string& body, const MakeOpti
     ADD_FAILURE() << to_string(graph.error()) << text;
     return {};
   }
-  made.partition = fuse::partition(*std::move(graph), {.fuse = true,
-                                                       .reductions = fuse::Reductions::Amax,
-                                                       .packed = true,
-                                                       .grouped_rows = true,
-                                                       .indexed_operands = true});
+  made.partition = fuse::partition(*std::move(graph), fuse::gpu_options());
   made.region = &made.partition.regions.back();
   EXPECT_NE(made.region->kind, fuse::RegionKind::Single) << text;
   made.problem = problem::concretize(*made.region, made.partition.graph, options.symbols,

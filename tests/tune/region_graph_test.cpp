@@ -6,6 +6,7 @@
 #include "gtest/gtest.h"
 
 #include "differential/random_graph.hpp"
+#include "fuse/gpu_options.hpp"
 #include "ir/text/text.hpp"
 #include "problem_testing.hpp"
 
@@ -37,10 +38,7 @@ TEST(RegionGraph, RandomRegionsComeBack) {
   int regions = 0;
   for (uint64_t seed = first; seed < first + 1000; ++seed) {
     const fuse::Partition partition =
-        fuse::partition(attacca::testing::random_graph(seed), {.fuse = true,
-                                                               .reductions = fuse::Reductions::Amax,
-                                                               .grouped_rows = true,
-                                                               .indexed_operands = true});
+        fuse::partition(attacca::testing::random_graph(seed), fuse::gpu_options());
     const auto alignment_of = [&](ir::Value value) { return 1 << (value.id + seed) % 5; };
     for (const fuse::Region& region : partition.regions) {
       if (region.kind == fuse::RegionKind::Single) continue;

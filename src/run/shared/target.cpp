@@ -1,5 +1,7 @@
 #include "run/shared/target.hpp"
 
+#include "fuse/gpu_options.hpp"
+
 namespace attacca::run {
 namespace {
 
@@ -20,12 +22,9 @@ Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
 
 fuse::FuseOptions Target::fuse_options() const {
   if (!device) return {.fuse = fuse, .rows = true, .mxfp4 = true, .transposes = true};
-  return {.fuse = fuse,
-          .reductions = fuse::Reductions::Amax,
-          .packed = true,
-          .grouped = fuses_grouped(*device),
-          .grouped_rows = fuses_grouped(*device),
-          .indexed_operands = true};
+  fuse::FuseOptions options = fuse::gpu_options(fuses_grouped(*device));
+  options.fuse = fuse;
+  return options;
 }
 
 }  // namespace attacca::run
