@@ -205,11 +205,14 @@ double bytes(const Problem& problem) {
              (product.packed ? double(product.packed->bytes)
                              : footprint(views.b, product.k, product.n, matrices));
   }
-  const Operands<Extents> all = extents(problem);
-  for (size_t i = 0; i < problem.views.inputs.size(); ++i)
-    if (problem.epilogue.inputs[i].role != Role::Accumulator)
-      total += footprint(problem.views.inputs[i], std::min(all.inputs[i].rows, problem.m),
-                         problem.n, problem.batch);
+  size_t indexed = 0;
+  for (size_t i = 0; i < problem.views.inputs.size(); ++i) {
+    const epilogue::Input& input = problem.epilogue.inputs[i];
+    const int64_t rows = input.rows ? problem.named_rows[indexed++] : problem.m;
+    if (input.role != Role::Accumulator)
+      total +=
+          footprint(problem.views.inputs[i], std::min(rows, problem.m), problem.n, problem.batch);
+  }
   for (const View& index : problem.views.indices)
     total += footprint(index, problem.m, 1, problem.batch);
   for (const View& output : problem.views.outputs)
