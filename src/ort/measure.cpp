@@ -15,11 +15,11 @@
 namespace attacca::ort {
 namespace {
 
-constexpr double kWins = 1.05;         // what noise may give is no gain
+constexpr double kWins = 1.10;         // what noise may give is no gain
 constexpr double kNearly = 0.95;       // that three of four rounds reach
-constexpr double kTurnSeconds = 1e-3;  // that one side runs before the other
-constexpr int kLeastRounds = 5, kMostRounds = 40;
-constexpr double kRoundsSeconds = 0.25;
+constexpr double kTurnSeconds = 3e-3;  // that one side runs before the other
+constexpr int kLeastRounds = 7, kMostRounds = 40;
+constexpr double kRoundsSeconds = 0.35;
 constexpr double kSpinSeconds = 1e-3;  // that ONNX Runtime's threads wait for work
 
 using Clock = std::chrono::steady_clock;
@@ -248,8 +248,10 @@ Times timed(Contender& ours, Contender& theirs, bool threaded) {
     their_times.push_back(turn_of(theirs, runs, threaded));
     ratios.push_back(their_times.back() / our_times.back());
   }
-  return {quantile(our_times, 0.5) * 1e6, quantile(their_times, 0.5) * 1e6, quantile(ratios, 0.5),
-          quantile(ratios, 0.25)};
+  // Other work on the machine only makes turns longer, and often those of one side more.
+  const double fastest = quantile(their_times, 0) / quantile(our_times, 0);
+  return {quantile(our_times, 0.5) * 1e6, quantile(their_times, 0.5) * 1e6,
+          std::min(quantile(ratios, 0.5), fastest), quantile(ratios, 0.25)};
 }
 
 Times times_of(const GraphView& graph, const Model& model, const std::string& regions,

@@ -19,7 +19,7 @@ namespace attacca::ort {
 namespace {
 
 // A file: this line, a line of the four numbers, the key. Its name is a hash of the key.
-constexpr char kHead[] = "attacca onnxruntime 1";
+constexpr char kHead[] = "attacca onnxruntime 2";
 constexpr size_t kMostBytes = 1 << 20;
 
 struct Kept {

@@ -6,8 +6,8 @@
 
 namespace attacca::ort {
 
-// Medians of one run, in microseconds; the median of the rounds' ratios, and what three of four
-// rounds reached.
+// Medians of one run, in microseconds; the median of the rounds' ratios, or the ratio of the
+// fastest turns if that is less; what three of four rounds reached.
 struct Times {
   double ours = 0, theirs = 0;
   double speedup = 0, sure = 0;
