@@ -323,6 +323,7 @@ typedef struct attacca_decision {
   const char* source;
   double seconds; /* where known, else 0 */
   double unfused_seconds;
+  int32_t together; /* how many regions are computed by one launch: this one's; 1: it alone */
 } attacca_decision;
 
 ATTACCA_API size_t attacca_instance_decision_count(const attacca_instance* instance);

@@ -454,6 +454,7 @@ struct TensorInfo {
 struct Decision {
   std::string candidate, source;
   double seconds = 0, unfused_seconds = 0;  // where known, else 0
+  int together = 1;  // how many regions are computed by one launch: this one's
 };
 
 struct Workspace {
@@ -518,7 +519,8 @@ class Instance {
     for (size_t i = 0; i < attacca_instance_decision_count(handle()); ++i) {
       attacca_decision made = {};
       if (!Status(attacca_instance_decision(handle(), i, &made))) break;
-      all.push_back({made.candidate, made.source, made.seconds, made.unfused_seconds});
+      all.push_back(
+          {made.candidate, made.source, made.seconds, made.unfused_seconds, made.together});
     }
     return all;
   }

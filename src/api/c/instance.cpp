@@ -127,7 +127,7 @@ attacca_status* attacca_instance_decision(const attacca_instance* instance, size
                   "index", "count from 0");
     const attacca::run::Decision& made = instance->instance->decisions()[index];
     *decision = {instance->candidates[index].c_str(), made.source.c_str(), made.seconds,
-                 made.unfused_seconds};
+                 made.unfused_seconds, static_cast<int32_t>(made.together)};
     return {};
   });
 }

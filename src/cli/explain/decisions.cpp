@@ -22,7 +22,11 @@ std::string times(const run::Decision& decision) {
 // A region without a product is a kernel of its own; its candidate does not say so.
 std::string how(const run::Decision& decision) {
   if (decision.region->kind == fuse::RegionKind::Pointwise) return "pointwise kernel";
-  return to_string(decision.candidate) + (decision.gathers_before ? kGathersBefore : "");
+  const std::string text =
+      to_string(decision.candidate) + (decision.gathers_before ? kGathersBefore : "");
+  return decision.together == 1
+             ? text
+             : fmt::format("{}, {} regions in one launch", text, decision.together);
 }
 
 }  // namespace

@@ -42,6 +42,9 @@ class Decision:
     @property
     def unfused_seconds(self) -> float: ...
 
+    @property
+    def together(self) -> int: ...
+
 class Instance:
     @property
     def workspace_bytes(self) -> int: ...

@@ -21,12 +21,15 @@ class Decision(NamedTuple):
             candidate; "analysis": a kernel of your own, by the analysis of its code.
         seconds: The measured time of one call, in seconds; 0: not known.
         unfused_seconds: The same of the unfused path; 0: not known.
+        together: How many regions are computed by one launch, this one's: products of one input
+            may be launched together. 1: it alone.
     """
 
     candidate: str
     source: str
     seconds: float
     unfused_seconds: float
+    together: int = 1
 
 
 class Plan:
@@ -172,5 +175,5 @@ class Instance:
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """How each region is computed on a GPU; empty on the CPU."""
-        return tuple(Decision(d.candidate, d.source, d.seconds, d.unfused_seconds)
+        return tuple(Decision(d.candidate, d.source, d.seconds, d.unfused_seconds, d.together)
                      for d in self._core.decisions())

@@ -39,6 +39,7 @@ json::Value decision_json(const Decision& decision, size_t region) {
                           .set("unfused_seconds", decision.unfused_seconds);
   if (decision.modelled) entry.set("modelled", to_string(*decision.modelled));
   if (decision.gathers_before) entry.set("gathers_before", true);
+  if (decision.together > 1) entry.set("together", decision.together);
   if (decision.expected_seconds > 0) entry.set("expected_seconds", decision.expected_seconds);
   if (decision.expected_unfused_seconds > 0)
     entry.set("expected_fused_seconds", decision.expected_fused_seconds)

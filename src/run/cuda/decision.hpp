@@ -17,6 +17,7 @@ struct Decision {
   std::shared_ptr<const fuse::Region> region;  // keeps the plan's partition, which it is part of
   launch::Candidate candidate;
   bool gathers_before = false;  // a kernel gathers rows of A before the candidate's
+  size_t together = 1;          // how many regions its launch computes (together.hpp)
   // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
   std::string source;
   tune::ChoiceKey key;                      // its key in the database
@@ -37,7 +38,8 @@ size_t region_number(const Decision& decision, const fuse::Partition& partition)
 // {"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
 //  "trials": [{"candidate", "final", "seconds" or "failed"}],
 //  "excluded": [{"template", "reason"}]}, and, where they are set, "modelled", "expected_seconds",
-// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before" and "not_stored".
+// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before", "together" (more than 1)
+// and "not_stored".
 // `region`: its number.
 json::Value decision_json(const Decision& decision, size_t region);
 // A list of them. `partition`: that of the decisions' regions.
