@@ -112,6 +112,7 @@ class Gathered : public Runnable {
     Addresses& moved = *lease;
     moved.inputs = at.inputs;
     moved.outputs = at.outputs;
+    moved.indices = at.indices;
     for (size_t i = 0; i < copies_.size(); ++i) {
       const auto& from = at.products[i];
       auto& to = moved.products[i];

@@ -245,7 +245,9 @@ Decoded decode_memory(const ptx::Instruction& instruction, Operands& operands) {
   if (first == "cvta") return decode_cvta(instruction, operands);
   if (opcode.starts_with("cp.async.") && !opcode.starts_with("cp.async.bulk"))
     return decode_async_copy(instruction, operands);
-  if (first == "membar" || first == "fence" || first == "prefetch" || first == "nanosleep") {
+  // Kernels run one after the other.
+  if (first == "membar" || first == "fence" || first == "prefetch" || first == "nanosleep" ||
+      first == "griddepcontrol") {
     Step step;
     step.run = [](Thread&) {};
     return step;

@@ -99,6 +99,8 @@ const std::string kGraphs[] = {
     "  return silu(x @ transpose(w) + bias)\n}",
     "graph two_products(x: f16[M, 60], w: f16[60, 60], v: f16[60, 60]) {\n"
     "  return silu(x @ transpose(w)) @ transpose(v)\n}",
+    "graph together(x: f16[M, 60], w: f16[60, 60], v: f16[20, 60]) {\n"
+    "  return q = relu(x @ transpose(w)), k = relu(x @ transpose(v))\n}",
     "graph pointwise(x: f32[M, 60], y: f32[M, 60]) { return z = exp(x) * y, t = x - y }",
     "graph reduction(x: f32[M, 60]) { return s = sum(exp(x), axes=[1]) }",
     "graph batches(x: f16[3, 2, M, 60], w: f16[2, 60, 60], r: f16[3, 1, M, 60]) {\n"

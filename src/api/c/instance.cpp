@@ -15,7 +15,7 @@ namespace api = attacca::api;
 attacca_instance::attacca_instance(std::shared_ptr<const api::Instance> made)
     : instance(std::move(made)) {
   for (const attacca::run::Decision& decision : instance->decisions())
-    candidates.push_back(to_string(decision.candidate));
+    candidates.push_back(to_string(decision.used()));
 }
 
 namespace {
@@ -127,7 +127,7 @@ attacca_status* attacca_instance_decision(const attacca_instance* instance, size
                   "index", "count from 0");
     const attacca::run::Decision& made = instance->instance->decisions()[index];
     *decision = {instance->candidates[index].c_str(), made.source.c_str(), made.seconds,
-                 made.unfused_seconds, static_cast<int32_t>(made.together)};
+                 made.unfused_seconds, static_cast<int32_t>(made.together())};
     return {};
   });
 }

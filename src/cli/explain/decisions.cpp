@@ -6,6 +6,10 @@ namespace attacca::cli {
 namespace {
 
 std::string times(const run::Decision& decision) {
+  if (decision.joint)
+    return fmt::format(", expected {:.2f} us, apart {:.2f} us",
+                       decision.joint->expected_seconds * 1e6,
+                       decision.joint->expected_apart_seconds * 1e6);
   if (decision.expected_unfused_seconds > 0)
     return fmt::format(", unfused expected {:.2f} us, fused {:.2f} us",
                        decision.expected_unfused_seconds * 1e6,
@@ -22,11 +26,10 @@ std::string times(const run::Decision& decision) {
 // A region without a product is a kernel of its own; its candidate does not say so.
 std::string how(const run::Decision& decision) {
   if (decision.region->kind == fuse::RegionKind::Pointwise) return "pointwise kernel";
-  const std::string text =
-      to_string(decision.candidate) + (decision.gathers_before ? kGathersBefore : "");
-  return decision.together == 1
-             ? text
-             : fmt::format("{}, {} regions in one launch", text, decision.together);
+  if (decision.joint)
+    return fmt::format("{}, {} regions in one launch", to_string(decision.used()),
+                       decision.together());
+  return to_string(decision.candidate) + (decision.gathers_before ? kGathersBefore : "");
 }
 
 }  // namespace

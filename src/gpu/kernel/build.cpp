@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "gpu/devices.hpp"
+#include "ptx/splice/several.hpp"
 #include "ptx/splice/splice.hpp"
 #include "support/check.hpp"
 #include "support/files/file.hpp"
@@ -53,7 +54,11 @@ Result<std::vector<char>> compile_and_splice(const KernelRequest& request,
               templates::instantiate(*request.kernel, request.a_type, request.b_type));
   ATTACCA_TRY(const ptx::Module kernel, ptx::parse(std::move(kernel_ptx), request.kernel->path));
   ATTACCA_TRY(const ptx::Module filling, ptx::parse(std::move(filling_ptx), "the epilogue's PTX"));
-  ATTACCA_TRY(const ptx::Spliced spliced, ptx::splice(kernel, filling, kHole));
+  ATTACCA_TRY(ptx::Spliced spliced, ptx::splice(kernel, filling, kHole));
+  if (request.problems > 1) {
+    ATTACCA_TRY(const ptx::Module one, ptx::parse(std::move(spliced.ptx), request.kernel->path));
+    ATTACCA_TRY(spliced.ptx, ptx::compute_several(one, request.kernel->kernel, request.problems));
+  }
   times.splice = laps.next();
   ATTACCA_TRY(std::vector<char> image, toolchain.assemble(spliced.ptx, arch_for(request)));
   times.assemble = laps.next();
@@ -70,6 +75,7 @@ Result<std::string> cache_key(const KernelRequest& request, const Toolchain& too
                                 versions, request.kernel->name, hash64(ptx));
   key += fmt::format("input {} {}\narch {}\nmode {}\n", ir::name(request.a_type),
                      ir::name(request.b_type), arch_for(request), ir::name(request.mode));
+  if (request.problems > 1) key += fmt::format("problems {}\n", request.problems);
   for (const std::string& include : request.includes)
     key += fmt::format("include {} bytes {:016x}\n", include.size(), hash64(include));
   return key + fmt::format("binding {}\n{}", epilogue::serialize(request.binding),

@@ -33,13 +33,16 @@ json::Value exclusions_json(std::span<const launch::Exclusion> exclusions) {
 json::Value decision_json(const Decision& decision, size_t region) {
   json::Value entry = json::Value::object()
                           .set("region", region)
-                          .set("candidate", to_string(decision.candidate))
+                          .set("candidate", to_string(decision.used()))
                           .set("source", decision.source)
                           .set("seconds", decision.seconds)
                           .set("unfused_seconds", decision.unfused_seconds);
   if (decision.modelled) entry.set("modelled", to_string(*decision.modelled));
   if (decision.gathers_before) entry.set("gathers_before", true);
-  if (decision.together > 1) entry.set("together", decision.together);
+  if (decision.joint)
+    entry.set("together", decision.joint->regions)
+        .set("expected_together_seconds", decision.joint->expected_seconds)
+        .set("expected_apart_seconds", decision.joint->expected_apart_seconds);
   if (decision.expected_seconds > 0) entry.set("expected_seconds", decision.expected_seconds);
   if (decision.expected_unfused_seconds > 0)
     entry.set("expected_fused_seconds", decision.expected_fused_seconds)

@@ -13,11 +13,19 @@
 
 namespace attacca::run {
 
+// One launch that computes several regions (together.hpp).
+struct JointLaunch {
+  launch::Candidate candidate;
+  size_t regions = 2;
+  double expected_seconds = 0, expected_apart_seconds = 0;  // of the launch; of one for each region
+};
+
 struct Decision {
   std::shared_ptr<const fuse::Region> region;  // keeps the plan's partition, which it is part of
-  launch::Candidate candidate;
+  launch::Candidate candidate;                 // of the region alone
+  // If set, how it is computed instead, together with other regions.
+  std::optional<JointLaunch> joint = {};
   bool gathers_before = false;  // a kernel gathers rows of A before the candidate's
-  size_t together = 1;          // how many regions its launch computes (together.hpp)
   // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
   std::string source;
   tune::ChoiceKey key;                      // its key in the database
@@ -30,16 +38,20 @@ struct Decision {
   std::optional<launch::Candidate> modelled;  // where measured now: what the model would choose
   std::vector<launch::Exclusion> excluded;
   std::string not_stored;  // why the database could not store a measured choice
+
+  const launch::Candidate& used() const { return joint ? joint->candidate : candidate; }
+  size_t together() const { return joint ? joint->regions : 1; }
 };
 
 // The region's number, from 1 as explain_text counts.
 size_t region_number(const Decision& decision, const fuse::Partition& partition);
 
-// {"region", "candidate", "source", "seconds", "unfused_seconds", "problem", "shape",
+// {"region", "candidate" (that is used), "source", "seconds", "unfused_seconds", "problem",
+// "shape",
 //  "trials": [{"candidate", "final", "seconds" or "failed"}],
 //  "excluded": [{"template", "reason"}]}, and, where they are set, "modelled", "expected_seconds",
-// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before", "together" (more than 1)
-// and "not_stored".
+// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before", "together",
+// "expected_together_seconds" and "expected_apart_seconds", and "not_stored".
 // `region`: its number.
 json::Value decision_json(const Decision& decision, size_t region);
 // A list of them. `partition`: that of the decisions' regions.

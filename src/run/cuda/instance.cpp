@@ -1,12 +1,15 @@
 #include "run/cuda/instance.hpp"
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "fmt/format.h"
 
 #include "run/cuda/buffer_layout.hpp"
 #include "run/cuda/steps.hpp"
+#include "run/cuda/together.hpp"
 #include "support/reused.hpp"
 
 namespace attacca::run {
@@ -183,13 +186,24 @@ int Assembly::alignment_of(Value value) const {
 
 Status Assembly::make_all_steps() {
   const StepContext context{shared_, symbols_, [this](Value value) { return alignment_of(value); }};
-  for (const fuse::Region& region : shared_.prepared.partition->regions) {
-    ATTACCA_TRY(std::vector<CudaStep> steps, make_steps(context, region, instance_.decisions));
+  const std::vector<fuse::Region>& regions = shared_.prepared.partition->regions;
+  std::vector<std::vector<const fuse::Region*>> at(regions.size());  // what runs where each would
+  for (size_t i = 0; i < regions.size(); ++i) at[i] = {&regions[i]};
+  for (const std::vector<size_t>& alike : regions_alike(context, regions))
+    for (auto i = alike.begin() + 1; i != alike.end(); ++i)
+      at[alike.front()].push_back(std::exchange(at[*i], {}).front());
+  for (const std::vector<const fuse::Region*>& here : at) {
+    if (here.empty()) continue;
+    ATTACCA_TRY(std::vector<CudaStep> steps,
+                here.size() == 1 ? make_steps(context, *here.front(), instance_.decisions)
+                                 : make_steps_together(context, here, instance_.decisions));
     for (CudaStep& step : steps) {
-      step.region = &region;
+      if (step.region == nullptr) step.region = here.front();
       instance_.steps.push_back(std::move(step));
     }
   }
+  std::sort(instance_.decisions.begin(), instance_.decisions.end(),
+            [](const Decision& a, const Decision& b) { return a.region.get() < b.region.get(); });
   return {};
 }
 

@@ -25,7 +25,7 @@ struct DeviceGraph {
 // One launch, and the values that it reads and writes: operands of a problem, or of an op as inputs
 // and its result as the output.
 struct CudaStep {
-  const fuse::Region* region = nullptr;  // of the plan's partition
+  const fuse::Region* region = nullptr;  // of the plan's partition; of several, the first
   problem::Operands<ir::Value> values;
   std::function<Status(const problem::Addresses& at, void* workspace, gpu::StreamHandle stream)>
       launch;

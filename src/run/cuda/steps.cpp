@@ -3,9 +3,11 @@
 #include "fmt/format.h"
 
 #include "launch/prepare.hpp"
+#include "launch/together.hpp"
 #include "launch/user_kernel.hpp"
 #include "run/cuda/decide.hpp"
 #include "run/cuda/single.hpp"
+#include "run/cuda/together.hpp"
 #include "run/shared/single_regions.hpp"
 
 namespace attacca::run {
@@ -51,10 +53,9 @@ Result<CudaStep> make_step(const StepContext& context, const problem::Problem& p
   return step_of(std::move(runnable), values_of(problem, candidate));
 }
 
-Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const fuse::Region& region,
-                                             std::vector<Decision>& decisions) {
-  ATTACCA_TRY(const problem::Problem problem, problem_of(context, region));
-  ATTACCA_TRY(Decision decision, decide(context, region, problem));
+// The step of a decision, which becomes that for the unfused path if its kernel cannot be made.
+Result<CudaStep> step_as_decided(const StepContext& context, const problem::Problem& problem,
+                                 Decision& decision) {
   auto step = make_step(context, problem, decision.candidate);
   if (!step && decision.candidate.kind == CandidateKind::Fused && !problem.batch_invariant) {
     // The unfused path is always possible. It sums in another order.
@@ -65,11 +66,32 @@ Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const f
     decision.seconds = decision.unfused_seconds = 0;
     step = make_step(context, problem, decision.candidate);
   }
-  if (!step) return tl::make_unexpected(std::move(step).error());
+  if (!step) return step;
+  step->region = decision.region.get();
+  return step;
+}
+
+Result<std::vector<CudaStep>> epilogue_steps(const StepContext& context, const fuse::Region& region,
+                                             std::vector<Decision>& decisions) {
+  ATTACCA_TRY(const problem::Problem problem, problem_of(context, region));
+  ATTACCA_TRY(Decision decision, decide(context, region, problem));
+  std::vector<CudaStep> steps(1);
+  ATTACCA_TRY(steps[0], step_as_decided(context, problem, decision));
   decisions.push_back(std::move(decision));
-  std::vector<CudaStep> steps;
-  steps.push_back(*std::move(step));
   return steps;
+}
+
+// The one step of the launch that was chosen; nothing if its kernel cannot be made.
+std::optional<CudaStep> joint_step(const StepContext& context,
+                                   const std::vector<problem::Problem>& problems,
+                                   const JointLaunch& joint) {
+  auto runnable = launch::make_together(context.toolbox(), problems, joint.candidate);
+  if (!runnable) return std::nullopt;
+  std::vector<problem::Operands<ir::Value>> values;
+  for (const problem::Problem& problem : problems)
+    values.push_back(values_of(problem, joint.candidate));
+  return step_of(*std::move(runnable),
+                 launch::one_after_another(std::span<const problem::Operands<ir::Value>>(values)));
 }
 
 // A region with only one way to compute it.
@@ -117,6 +139,31 @@ Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse:
     return plain_steps(context, product);
   }
   return make_single_steps(context, region);
+}
+
+Result<std::vector<CudaStep>> make_steps_together(const StepContext& context,
+                                                  const std::vector<const fuse::Region*>& regions,
+                                                  std::vector<Decision>& decisions) {
+  std::vector<problem::Problem> problems;
+  std::vector<Decision> own;
+  for (const fuse::Region* region : regions) {
+    ATTACCA_TRY(problems.emplace_back(), problem_of(context, *region));
+    ATTACCA_TRY(own.emplace_back(), decide(context, *region, problems.back()));
+  }
+  std::vector<CudaStep> steps;
+  if (const auto joint = decide_together(context, problems, own)) {
+    if (auto step = joint_step(context, problems, *joint)) {
+      step->region = regions.front();
+      steps.push_back(*std::move(step));
+      for (Decision& decision : own) decision.joint = joint;
+    }
+  }
+  for (size_t i = 0; steps.size() < regions.size() && !own[i].joint; ++i) {
+    ATTACCA_TRY(CudaStep step, step_as_decided(context, problems[i], own[i]));
+    steps.push_back(std::move(step));
+  }
+  std::move(own.begin(), own.end(), std::back_inserter(decisions));
+  return steps;
 }
 
 }  // namespace attacca::run

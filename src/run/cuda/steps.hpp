@@ -12,4 +12,10 @@ namespace attacca::run {
 Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse::Region& region,
                                          std::vector<Decision>& decisions);
 
+// The steps of regions that are alike (together.hpp): one, or one for each. They run where the
+// first region does.
+Result<std::vector<CudaStep>> make_steps_together(const StepContext& context,
+                                                  const std::vector<const fuse::Region*>& regions,
+                                                  std::vector<Decision>& decisions);
+
 }  // namespace attacca::run

@@ -1,0 +1,26 @@
+// Which regions of a plan are computed by one launch, as those for queries, keys and values of one
+// input are: each alone fills only a part of the device.
+#pragma once
+
+#include <vector>
+
+#include "problem/problem.hpp"
+#include "run/cuda/decision.hpp"
+#include "run/cuda/step.hpp"
+
+namespace attacca::run {
+
+// Groups of at least two regions, by their places in the list, ascending: products of one A with as
+// many rows, the same epilogue and the same layouts. None reads what another one of its group, or a
+// region between them, computes, so all may run where the first one does.
+std::vector<std::vector<size_t>> regions_alike(const StepContext& context,
+                                               const std::vector<fuse::Region>& regions);
+
+// The one launch, if the cost model expects it to be faster than one for each region, and than the
+// measured times of these, if there are any. It is not measured itself. `decisions`: how each would
+// be computed alone.
+std::optional<JointLaunch> decide_together(const StepContext& context,
+                                           const std::vector<problem::Problem>& problems,
+                                           const std::vector<Decision>& decisions);
+
+}  // namespace attacca::run

@@ -1,0 +1,218 @@
+// One launch for several problems: real templates with an epilogue, on the PTX interpreter, against
+// sums in f64; and what of a kernel's PTX is refused.
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "fmt/format.h"
+#include "gtest/gtest.h"
+
+#include "epilogue/text.hpp"
+#include "gpu/compile/assemble.hpp"
+#include "gpu/compile/toolchain.hpp"
+#include "ptx/splice/several.hpp"
+#include "ptx/splice/splice.hpp"
+#include "ptx_interpreter/interpreter.hpp"
+#include "templates/catalog.hpp"
+
+namespace attacca::gpu {
+namespace {
+
+using ptx_interpreter::Memory;
+
+float value_of(uint16_t bf16) {
+  const uint32_t bits = uint32_t{bf16} << 16;
+  float value = 0;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+// Rounded towards zero.
+uint16_t bf16_of(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof bits);
+  return static_cast<uint16_t>(bits >> 16);
+}
+
+// bf16 numbers in the interpreter's memory.
+struct Numbers {
+  uint64_t address = 0;
+  std::vector<uint16_t> values;
+};
+
+Numbers random_numbers(Memory& memory, std::mt19937& random, size_t count) {
+  std::normal_distribution<float> normal;
+  Numbers made;
+  for (size_t i = 0; i < count; ++i) made.values.push_back(bf16_of(normal(random)));
+  made.address = memory.allocate(count * 2);
+  std::memcpy(memory.bytes(made.address).data(), made.values.data(), count * 2);
+  return made;
+}
+
+// silu(A x B + bias), with B as (n, k), in memory that is poisoned before.
+struct Problem {
+  int m = 0, n = 0, k = 0;
+  Numbers a, b, bias;
+  uint64_t result = 0;
+
+  Problem(Memory& memory, std::mt19937& random, const Numbers& shared_a, int rows, int columns,
+          int depth)
+      : m(rows), n(columns), k(depth), a(shared_a) {
+    b = random_numbers(memory, random, static_cast<size_t>(n) * k);
+    bias = random_numbers(memory, random, static_cast<size_t>(n));
+    result = memory.allocate(static_cast<size_t>(m) * n * 2, std::byte{0xFF});
+  }
+
+  attacca_gemm_arguments arguments(const templates::Template& kernel,
+                                   const epilogue::Binding& binding) const {
+    const auto at = [](uint64_t address) { return reinterpret_cast<void*>(address); };
+    attacca_gemm_arguments g{};
+    g.m = g.context.rows = m;
+    g.n = g.context.columns = n;
+    g.batch = g.context.batches = 1;
+    g.k = k;
+    g.sm_count = 2;
+    g.a = {at(a.address), k, 1, 0};
+    g.b = {at(b.address), 1, k, 0};
+    g.result[0] = {at(result), n, 1, 0};
+    EXPECT_EQ(binding.inputs[1].place, epilogue::Place::Row);
+    EXPECT_FALSE(kernel.hole.swapped);
+    g.row[0] = {at(bias.address), 1, 0, 2, 0};
+    return g;
+  }
+
+  // The largest error, as a part of what rounding to bf16 allows.
+  double error(Memory& memory) const {
+    std::vector<uint16_t> got(static_cast<size_t>(m) * n);
+    std::memcpy(got.data(), memory.bytes(result).data(), got.size() * 2);
+    double worst = 0;
+    for (int row = 0; row < m; ++row)
+      for (int column = 0; column < n; ++column) {
+        double sum = value_of(bias.values[column]);
+        for (int i = 0; i < k; ++i)
+          sum += double{value_of(a.values[row * k + i])} * value_of(b.values[column * k + i]);
+        const double want = sum / (1 + std::exp(-sum));
+        const double is = value_of(got[row * n + column]);
+        const double error = std::abs(is - want) / (std::abs(want) * 0x1p-8 + 1e-2);
+        worst = std::isfinite(is) ? std::max(worst, error) : INFINITY;
+      }
+    return worst;
+  }
+};
+
+// The template with the epilogue, for several problems.
+struct SeveralKernel {
+  const templates::Template* form = nullptr;
+  epilogue::Binding binding;
+  std::string ptx;
+};
+
+Result<SeveralKernel> kernel_of(const std::string& name, size_t problems) {
+  static const auto catalog = templates::Catalog::open(nullptr);
+  if (!catalog) return tl::make_unexpected(catalog.error());
+  SeveralKernel made;
+  made.form = catalog->find(name);
+  if (made.form == nullptr) return fail("no template " + name);
+  epilogue::TextOptions options;
+  options.results = {ir::DType::BF16};
+  ATTACCA_TRY(const auto parsed, epilogue::parse_text("silu(acc + row(bias: bf16))", options));
+  const epilogue::Epilogue epilogue = epilogue::canonicalize(parsed.epilogue);
+  auto binding = epilogue::bind(epilogue, made.form->hole);
+  if (const auto* reason = std::get_if<std::string>(&binding)) return fail(*reason);
+  made.binding = std::get<epilogue::Binding>(std::move(binding));
+  epilogue::CudaOptions cuda;
+  cuda.function = "attacca_hole";
+  const Toolchain toolchain;
+  ATTACCA_TRY(std::string filling,
+              toolchain.compile(epilogue::emit_cuda(epilogue, made.form->hole, made.binding, cuda),
+                                {.arch = made.form->arch, .contract = true, .minimal = true}));
+  ATTACCA_TRY(std::string text,
+              templates::instantiate(*made.form, ir::DType::BF16, ir::DType::BF16));
+  ATTACCA_TRY(const ptx::Module kernel, ptx::parse(std::move(text)));
+  ATTACCA_TRY(const ptx::Module body, ptx::parse(std::move(filling)));
+  ATTACCA_TRY(ptx::Spliced spliced, ptx::splice(kernel, body, "attacca_hole"));
+  ATTACCA_TRY(const ptx::Module one, ptx::parse(std::move(spliced.ptx)));
+  ATTACCA_TRY(made.ptx, ptx::compute_several(one, made.form->kernel, problems));
+  return made;
+}
+
+// Empty, or what went wrong. Problems whose blocks are left out get none.
+std::string run(const std::string& name, int m, int k, const std::vector<int>& columns) {
+  auto kernel = kernel_of(name, columns.size());
+  if (!kernel) return to_string(kernel.error());
+  Memory memory;
+  std::mt19937 random(20261126);
+  const Numbers a = random_numbers(memory, random, static_cast<size_t>(m) * k);
+  const auto& builder = *kernel->form->builder;
+  const ptx::SeveralParameters layout =
+      ptx::parameters_of_several(builder.params_bytes, builder.params_align, columns.size());
+  std::vector<std::byte> parameters(layout.bytes);
+  std::vector<Problem> problems;
+  uint32_t end = 0, grid[3] = {};
+  for (size_t i = 0; i < columns.size(); ++i) {
+    problems.emplace_back(memory, random, a, m, columns[i], k);
+    const attacca_gemm_arguments g = problems.back().arguments(*kernel->form, kernel->binding);
+    char reason[256] = "";
+    if (builder.build(&g, parameters.data() + i * layout.stride, grid, reason, sizeof reason) != 0)
+      return reason;
+    end += grid[0];
+    std::memcpy(parameters.data() + layout.ends_at + i * sizeof end, &end, sizeof end);
+  }
+  const auto module = ptx::parse(kernel->ptx);
+  if (!module) return to_string(module.error());
+  const ptx_interpreter::Launch launch{kernel->form->kernel,
+                                       {end, grid[1], grid[2]},
+                                       {static_cast<uint32_t>(kernel->form->threads)},
+                                       static_cast<uint32_t>(kernel->form->shared_bytes),
+                                       {parameters}};
+  const Status status = ptx_interpreter::run(*module, launch, memory);
+  if (!status) return to_string(status.error());
+  for (const Problem& problem : problems)
+    if (const double error = problem.error(memory); error > 1)
+      return fmt::format("n = {}: {} times the allowed error", problem.n, error);
+  return {};
+}
+
+TEST(SeveralProblems, DotProducts) {
+  EXPECT_EQ(run("dot_tn_1x2_k4_f2_d16", 1, 256, {40, 16}), "");
+  EXPECT_EQ(run("dot_tn_1x2_k4_f2_d16", 1, 512, {16, 2, 24, 8}), "");
+}
+
+TEST(SeveralProblems, TilesOfTensorCores) {
+  EXPECT_EQ(run("mma_tn_128x128x32_f2_d16", 20, 64, {144, 24, 8}), "");
+  EXPECT_EQ(run("mma_xx_64x64x32_f2_d16", 70, 33, {65, 7}), "");
+}
+
+// What cannot be run here: a persistent kernel with clusters, by TMA and wgmma.
+TEST(SeveralProblems, PersistentKernelsAssemble) {
+  for (const char* name : {"wgmma_tn_64x64x64_1x1x2_deep_swap_f1_d16",
+                           "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16"}) {
+    const auto kernel = kernel_of(name, 3);
+    ASSERT_TRUE(kernel) << to_string(kernel.error());
+    const auto image = Toolchain().assemble(kernel->ptx, "sm_90a");
+    ASSERT_TRUE(image) << to_string(image.error());
+  }
+}
+
+std::string refusal(const std::string& parameters, const std::string& body, size_t problems = 2) {
+  const auto module =
+      ptx::parse(".version 8.3\n.target sm_90\n.address_size 64\n.visible .entry k(" + parameters +
+                 ")\n{\n" + body + "\n  ret;\n}\n");
+  EXPECT_TRUE(module);
+  const auto several = ptx::compute_several(*module, "k", problems);
+  return several ? "" : several.error().what;
+}
+
+TEST(SeveralProblems, RefusesWhatItCannotChange) {
+  const std::string one = ".param .align 8 .b8 p[64]";
+  EXPECT_EQ(refusal(one, ""), "");
+  EXPECT_EQ(refusal(".param .u64 p, .param .u64 q", ""),
+            "'k' does not have one struct as its only parameter");
+  EXPECT_EQ(refusal(one, ".reg .b32 %r<2>; mov.u32 %r1, %clusterid.x;"), "%clusterid.x is read");
+  EXPECT_EQ(refusal(".param .align 8 .b8 p[20000]", ""),
+            "the parameters of 2 problems take 40008 bytes, more than 32764");
+}
+
+}  // namespace
+}  // namespace attacca::gpu
