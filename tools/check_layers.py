@@ -41,7 +41,7 @@ RANKS = {
     "templates/kernels/packed": [["whole"]],
     "templates/kernels/wgmma": [["pipeline"], ["feed", "finish"]],
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
-    "launch": [["helpers"]],
+    "launch": [["bundle", "helpers"]],
     "run": [["shared"], ["cpu", "cuda", "check"], ["."]],
     "run/cpu": [["kernels", "rows"], ["."]],
     "tune": [["model"], ["."]],

@@ -7,7 +7,7 @@
 
 #include "api/constants.hpp"
 #include "fuse/explain/explain.hpp"
-#include "launch/make_bundle.hpp"
+#include "launch/bundle/make_bundle.hpp"
 #include "run/shared/input_layout.hpp"
 #include "support/text/json.hpp"
 

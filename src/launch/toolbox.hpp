@@ -9,7 +9,7 @@
 
 #include "gpu/driver/device.hpp"
 #include "gpu/kernel/helper_kernel.hpp"
-#include "launch/bundle.hpp"
+#include "launch/bundle/bundle.hpp"
 #include "launch/cublaslt.hpp"
 #include "launch/user_kernel_files.hpp"
 #include "templates/catalog.hpp"

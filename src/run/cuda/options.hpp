@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ir/graph/dim.hpp"
-#include "launch/bundle.hpp"
+#include "launch/bundle/bundle.hpp"
 #include "run/cuda/tuning.hpp"
 #include "tune/choice.hpp"
 #include "tune/options.hpp"

@@ -1,4 +1,4 @@
-#include "launch/bundle.hpp"
+#include "launch/bundle/bundle.hpp"
 
 #include <algorithm>
 

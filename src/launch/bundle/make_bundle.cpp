@@ -1,4 +1,4 @@
-#include "launch/make_bundle.hpp"
+#include "launch/bundle/make_bundle.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // The kernels that a toolbox has made, to be taken elsewhere.
 #pragma once
 
-#include "launch/bundle.hpp"
+#include "launch/bundle/bundle.hpp"
 #include "launch/toolbox.hpp"
 
 namespace attacca::launch {
