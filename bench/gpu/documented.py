@@ -55,6 +55,10 @@ PAGES = [
           "--routings uniform --minutes {minutes}",
           "grouped_page.py {data}.csv {data}-kn.csv --out {data}"), 4,
          data=("gpu-grouped-kn.csv",)),
+    Page("gpu-together", "products of one input by one launch, beside one launch for each and "
+         "PyTorch",
+         ("together.py --attacca {attacca} --library {library} --out {data}.csv "
+          "--minutes {minutes}", "together_page.py {data}.csv --out {data}"), 4),
     Page("gpu-references",
          "the shapes of other systems' benchmarks: int8, odd sizes, layers of models",
          ("references.py --attacca {attacca} --library {library} --autotune --out {data} "
@@ -93,7 +97,8 @@ PAGES = [
     Page("ranking", "how good the choice of a kernel is without measuring",
          command="bench/gpu/ranking.py collect (on a GPU), train, evaluate",
          data=("bench/data/candidates.csv", "bench/data/candidates2.csv",
-               "bench/data/candidates3.csv", "bench/data/candidates4.csv")),
+               "bench/data/candidates3.csv", "bench/data/candidates4.csv",
+               "bench/data/candidates5.csv")),
     Page("batch-invariant", "what `batch_invariant=True` costs",
          ("batch_invariant.py --out {data}.csv --minutes {minutes}",
           "batch_invariant_page.py {data}.csv --out {data}"), 5),

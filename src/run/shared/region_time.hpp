@@ -7,7 +7,7 @@ namespace attacca::run {
 
 // A region may take several steps, each with its own time.
 struct RegionTime {
-  const fuse::Region* region = nullptr;  // of the plan's partition
+  const fuse::Region* region = nullptr;  // of the plan; of several in a launch, the first
   double begin = 0;                      // in seconds, since the run's first step began
   double seconds = 0;
 };
