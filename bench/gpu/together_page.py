@@ -65,15 +65,13 @@ def page(facts, rows):
                       "joined", "ratio", "kernel"], map(line, rows), texts=1), ""])
 
 
-def main(arguments=None):
+def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("csv")
-    parser.add_argument("--out", required=True, help="the page, without .md")
-    options = parser.parse_args(arguments)
-    facts, rows = csv_run.read(options.csv)
-    with open(options.out + ".md", "w", encoding="utf-8") as file:
-        file.write(page(facts, rows))
+    parser.add_argument("--out", required=True, help="OUT.md is written")
+    options = parser.parse_args()
+    pages.write(options.out + ".md", page(*csv_run.read(options.csv)))
 
 
 if __name__ == "__main__":
