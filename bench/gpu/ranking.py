@@ -265,7 +265,8 @@ def main(arguments=None):
     parser.add_argument("--csv", nargs="+", default=["bench/data/candidates.csv",
                                                      "bench/data/candidates2.csv",
                                                      "bench/data/candidates3.csv",
-                                                     "bench/data/candidates4.csv"])
+                                                     "bench/data/candidates4.csv",
+                                                     "bench/data/candidates5.csv"])
     parser.add_argument("--minutes", type=float, default=8)
     parser.add_argument("--seed", type=int, default=20261123)
     parser.add_argument("--tree", default="src/tune/model/ranking_tree.inc")
