@@ -323,12 +323,15 @@ typedef struct attacca_decision {
   const char* source;
   double seconds; /* where known, else 0 */
   double unfused_seconds;
-  int32_t together; /* how many regions are computed by one launch: this one's; 1: it alone */
 } attacca_decision;
 
 ATTACCA_API size_t attacca_instance_decision_count(const attacca_instance* instance);
 ATTACCA_API attacca_status* attacca_instance_decision(const attacca_instance* instance,
                                                       size_t index, attacca_decision* decision);
+/* How many regions the launch of this decision's region computes: products of one input may be
+ * launched together. 1: it alone; 0: there is no such decision. */
+ATTACCA_API int32_t attacca_instance_decision_together(const attacca_instance* instance,
+                                                       size_t index);
 /* All decisions, with every candidate that was timed and every one that was left out. */
 ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
                                                             attacca_bytes** json);

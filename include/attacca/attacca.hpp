@@ -519,8 +519,8 @@ class Instance {
     for (size_t i = 0; i < attacca_instance_decision_count(handle()); ++i) {
       attacca_decision made = {};
       if (!Status(attacca_instance_decision(handle(), i, &made))) break;
-      all.push_back(
-          {made.candidate, made.source, made.seconds, made.unfused_seconds, made.together});
+      all.push_back({made.candidate, made.source, made.seconds, made.unfused_seconds,
+                     attacca_instance_decision_together(handle(), i)});
     }
     return all;
   }

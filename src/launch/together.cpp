@@ -94,21 +94,6 @@ class TogetherLaunch : public Runnable {
             .parameters = std::move(memory)};
   }
 
-  // The reverse of one_after_another().
-  void take_apart(const Addresses& at, std::vector<Addresses>& of_member) const {
-    size_t product = 0, input = 0, output = 0, index = 0;
-    const auto take = [](auto& to, const auto& from, size_t& first) {
-      std::copy_n(from.begin() + static_cast<ptrdiff_t>(first), to.size(), to.begin());
-      first += to.size();
-    };
-    for (Addresses& own : of_member) {
-      take(own.products, at.products, product);
-      take(own.inputs, at.inputs, input);
-      take(own.outputs, at.outputs, output);
-      take(own.indices, at.indices, index);
-    }
-  }
-
   // The parameters of a member on a device of so many multiprocessors.
   Status build_one(const Member& member, const Addresses& at, int sm_count, void* parameters,
                    uint32_t (&grid)[3]) const {
@@ -160,7 +145,7 @@ class TogetherLaunch : public Runnable {
 
   Status build(const Addresses& at, BuiltTogether& built) const {
     built.done = false;
-    take_apart(at, built.of_member);
+    take_apart(at, std::span<Addresses>(built.of_member));
     if (built.blocks[0] == 0) ATTACCA_TRY_VOID(share_out(built));
     auto* const memory = static_cast<char*>(built.parameters.get());
     uint32_t end = 0, first_grid[3] = {1, 1, 1};
@@ -192,7 +177,43 @@ class TogetherLaunch : public Runnable {
   mutable Reused<BuiltTogether> built_;
 };
 
+class OneByOne : public Runnable {
+ public:
+  OneByOne(const std::vector<problem::Problem>& problems,
+           std::vector<std::unique_ptr<Runnable>> runnables)
+      : runnables_(std::move(runnables)), addresses_(none(problems)) {}
+
+  size_t workspace_bytes() const override {
+    size_t most = 0;
+    for (const auto& each : runnables_) most = std::max(most, each->workspace_bytes());
+    return most;
+  }
+
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
+    std::vector<Addresses> own = addresses_;
+    take_apart(at, std::span<Addresses>(own));
+    for (size_t i = 0; i < own.size(); ++i)
+      ATTACCA_TRY_VOID(runnables_[i]->launch(own[i], workspace, stream));
+    return {};
+  }
+
+ private:
+  static std::vector<Addresses> none(const std::vector<problem::Problem>& problems) {
+    std::vector<Addresses> all;
+    for (const problem::Problem& each : problems) all.push_back(no_addresses(each.views));
+    return all;
+  }
+
+  std::vector<std::unique_ptr<Runnable>> runnables_;
+  const std::vector<Addresses> addresses_;
+};
+
 }  // namespace
+
+std::unique_ptr<Runnable> one_by_one(const std::vector<problem::Problem>& problems,
+                                     std::vector<std::unique_ptr<Runnable>> runnables) {
+  return std::make_unique<OneByOne>(problems, std::move(runnables));
+}
 
 std::optional<std::string> reason_against_several(const problem::Problem& problem,
                                                   const Template& kernel) {

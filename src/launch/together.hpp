@@ -2,6 +2,7 @@
 // them (ptx/splice/several.hpp), so that problems too small to fill the device fill it together.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -34,11 +35,29 @@ problem::Operands<T> one_after_another(std::span<const problem::Operands<T>> all
   };
   for (const problem::Operands<T>& each : all) {
     append(joined.products, each.products);
+    append(joined.kernel, each.kernel);
     append(joined.inputs, each.inputs);
     append(joined.outputs, each.outputs);
     append(joined.indices, each.indices);
   }
   return joined;
+}
+
+// The reverse: gives each of `all`, which have their shapes, its part.
+template <class T>
+void take_apart(const problem::Operands<T>& joined, std::span<problem::Operands<T>> all) {
+  size_t product = 0, kernel = 0, input = 0, output = 0, index = 0;
+  const auto take = [](auto& to, const auto& from, size_t& first) {
+    std::copy_n(from.begin() + static_cast<ptrdiff_t>(first), to.size(), to.begin());
+    first += to.size();
+  };
+  for (problem::Operands<T>& own : all) {
+    take(own.products, joined.products, product);
+    take(own.kernel, joined.kernel, kernel);
+    take(own.inputs, joined.inputs, input);
+    take(own.outputs, joined.outputs, output);
+    take(own.indices, joined.indices, index);
+  }
 }
 
 // Errors: a kernel that does not build. REQUIRES: 2 to kMostTogether problems with the same m, k,
@@ -48,5 +67,9 @@ problem::Operands<T> one_after_another(std::span<const problem::Operands<T>> all
 Result<std::unique_ptr<Runnable>> make_together(const std::shared_ptr<Toolbox>& toolbox,
                                                 std::vector<problem::Problem> problems,
                                                 const Candidate& candidate);
+// A launch for each, of which launch::prepare() made the runnables: what make_together() is
+// compared with.
+std::unique_ptr<Runnable> one_by_one(const std::vector<problem::Problem>& problems,
+                                     std::vector<std::unique_ptr<Runnable>> runnables);
 
 }  // namespace attacca::launch

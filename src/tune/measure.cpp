@@ -199,7 +199,8 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
   return made;
 }
 
-Launches launches_of(const launch::Runnable& runnable, const OperandSets& operands) {
+Launches launches_of(const launch::Runnable& runnable,
+                     const std::vector<problem::Addresses>& operands) {
   return {[&](size_t set, void* workspace, gpu::StreamHandle stream) {
             return runnable.launch(operands[set], workspace, stream);
           },

@@ -18,6 +18,7 @@ class OperandSets {
                                   const problem::Problem& problem);
   size_t size() const { return sets_.size(); }
   const problem::Addresses& operator[](size_t index) const { return sets_[index]; }
+  const std::vector<problem::Addresses>& all() const { return sets_; }
 
  private:
   OperandSets() = default;
@@ -33,7 +34,8 @@ struct Launches {
   size_t workspace_bytes = 0;
 };
 // The Timed refers to both.
-Launches launches_of(const launch::Runnable& runnable, const OperandSets& operands);
+Launches launches_of(const launch::Runnable& runnable,
+                     const std::vector<problem::Addresses>& operands);
 
 // A CUDA graph of launches that is timed.
 class Timed {

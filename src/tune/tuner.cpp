@@ -26,7 +26,10 @@ Result<Timer> make_timer(const TuneOptions& options) {
 // The worker uses this process's device and cuBLASLt.
 TimingRequest make_request(const launch::Toolbox& toolbox, const problem::ProblemText& problem,
                            std::vector<launch::Candidate> candidates, int rounds) {
-  TimingRequest request{problem, std::move(candidates), rounds, toolbox.device().info().ordinal};
+  TimingRequest request{.problem = problem,
+                        .candidates = std::move(candidates),
+                        .rounds = rounds,
+                        .device = toolbox.device().info().ordinal};
   if (const auto vendor = toolbox.vendor()) request.vendor = (*vendor)->path();
   return request;
 }
@@ -71,6 +74,30 @@ Result<double> time_unfused(const std::shared_ptr<launch::Toolbox>& toolbox,
   sort_by_time(trials);
   if (!trials[0].seconds) return fail(trials[0].failure, "cuBLASLt", "run `attacca doctor`");
   return *trials[0].seconds;
+}
+
+Result<Tuned> tune_together(const std::shared_ptr<launch::Toolbox>& toolbox,
+                            const std::vector<problem::ProblemText>& problems,
+                            const std::vector<launch::Candidate>& apart,
+                            std::vector<launch::Candidate> candidates, const TuneOptions& options) {
+  ATTACCA_TRY(Timer timer, make_timer(options));
+  candidates.insert(candidates.begin(), launch::Candidate{});
+  const TieOrder order(candidates);
+  TimingRequest request =
+      make_request(*toolbox, problems[0], std::move(candidates), options.rounds);
+  request.others.assign(problems.begin() + 1, problems.end());
+  request.apart = apart;
+  request.pace = Pace::Sustained;
+  Tuned result;
+  result.trials = timer.time(request);
+  for (Trial& trial : result.trials) trial.final = true;
+  sort_by_time(result.trials);
+  const std::optional<Choice> choice = choose(result.trials, order);
+  if (!choice || choice->unfused_seconds == 0)
+    return fail("launches apart did not run: " + result.trials.back().failure, "tuning",
+                "run `attacca doctor`");
+  result.choice = *choice;
+  return result;
 }
 
 Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,

@@ -31,6 +31,16 @@ Result<launch::Candidates> ways_to_fuse(const std::shared_ptr<launch::Toolbox>& 
 Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
                    const problem::ProblemText& problem, const TuneOptions& options = {});
 
+// The same for problems that one launch may compute together (launch/together.hpp). `apart`: how
+// each would be computed by a launch of its own; `candidates`: of the launch for all. The choice is
+// the unfused path, which stands for the launches apart, unless a candidate is faster by more than
+// noise.
+Result<Tuned> tune_together(const std::shared_ptr<launch::Toolbox>& toolbox,
+                            const std::vector<problem::ProblemText>& problems,
+                            const std::vector<launch::Candidate>& apart,
+                            std::vector<launch::Candidate> candidates,
+                            const TuneOptions& options = {});
+
 // The best unfused path's seconds, in a child process too.
 Result<double> time_unfused(const std::shared_ptr<launch::Toolbox>& toolbox,
                             const problem::ProblemText& problem, const TuneOptions& options = {});

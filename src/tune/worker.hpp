@@ -3,6 +3,7 @@
 //
 // It reads requests and writes answers, one JSON object a line:
 //   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5, "pace": "rested", ...}
+//      for a launch of several problems also "others": [{...}, ...], "apart": ["...", ...]
 //   <- {"begin": 3}                       before candidate 3 is built or timed for the first time
 //   <- {"candidate": 3, "seconds": 1e-4, "rounds": [...]}  their median, and each round's seconds
 //   <- {"candidate": 3, "failed": "why"}
@@ -23,6 +24,11 @@ namespace attacca::tune {
 struct TimingRequest {
   problem::ProblemText problem;
   std::vector<launch::Candidate> candidates;
+  // Problems that are computed together with the first one, by one launch of a fused candidate
+  // (launch/together.hpp). The candidate of the unfused path stands for a launch for each of all,
+  // by the candidates `apart`.
+  std::vector<problem::ProblemText> others = {};
+  std::vector<launch::Candidate> apart = {};
   int rounds = 5;  // 0: candidates are built, which fills the cache, and nothing is timed
   int device = 0;
   Pace pace = Pace::Rested;

@@ -9,6 +9,7 @@
 #include "ir/text/text.hpp"
 #include "run/cuda/plan.hpp"
 #include "run/pipeline.hpp"
+#include "tune/database.hpp"
 
 namespace attacca::run {
 namespace {
@@ -16,7 +17,7 @@ namespace {
 // Rows of 120 bytes: what takes them needs no tensor map, which the stand-in cannot encode.
 const std::string kInputs =
     "x: f16[M, 60], w: f16[60, 60], v: f16[20, 60], u: f16[20, 60], a: f16[60], b: f16[20], "
-    "c: f16[20]";
+    "c: f16[20], w6: f16[6000, 60], v6: f16[6000, 60]";
 
 struct Made {
   std::shared_ptr<const CudaInstance> instance;
@@ -71,7 +72,8 @@ TEST(Together, ProjectionsOfOneInput) {
   EXPECT_EQ(together(plan), (Counts{3, 3, 3}));
   EXPECT_EQ(launches(plan), 1);
   for (const Decision& decision : plan.instance->decisions()) {
-    EXPECT_LT(decision.joint->expected_seconds, decision.joint->expected_apart_seconds);
+    EXPECT_LT(decision.joint->seconds, decision.joint->apart_seconds);
+    EXPECT_EQ(decision.joint->source, "model");
     EXPECT_EQ(decision.used(), decision.joint->candidate);
   }
 }
@@ -98,8 +100,9 @@ TEST(Together, NotWhereTheModeOrTheOptionsForbidIt) {
 }
 
 TEST(Together, NotWhereEachFillsTheDevice) {
-  EXPECT_EQ(together(made(kProjections, {.tuning = Tuning::Model}, false, 200000)),
-            (Counts{1, 1, 1}));
+  const std::string wide = "return q = x @ transpose(w6), k = x @ transpose(v6)";
+  EXPECT_EQ(together(made(wide)), (Counts{2, 2}));
+  EXPECT_EQ(together(made(wide, {.tuning = Tuning::Model}, false, 2000)), (Counts{1, 1}));
 }
 
 TEST(Together, NotWhereWhatWasMeasuredIsFaster) {
@@ -110,6 +113,32 @@ TEST(Together, NotWhereWhatWasMeasuredIsFaster) {
     options.choices.push_back({decision.key, choice});
   }
   EXPECT_EQ(together(made(kProjections, options)), (Counts{1, 1, 1}));
+}
+
+// On the stand-in each launch takes as long as any other.
+TEST(Together, MeasuredItIsKept) {
+  ASSERT_TRUE(tune::Database::open()->clear());
+  CudaOptions options{.tuning = Tuning::Always};
+  const Made measured = made(kProjections, options);
+  ASSERT_EQ(together(measured), (Counts{3, 3, 3}));
+  const JointLaunch& joint = *measured.instance->decisions()[0].joint;
+  EXPECT_EQ(joint.source, "measured");
+  EXPECT_NEAR(joint.apart_seconds / joint.seconds, 3, 0.1);
+  options.tuning = Tuning::Known;
+  const Made again = made(kProjections, options);
+  ASSERT_EQ(together(again), (Counts{3, 3, 3}));
+  EXPECT_EQ(again.instance->decisions()[0].joint->source, "database");
+  EXPECT_EQ(again.instance->decisions()[0].used(), joint.candidate);
+  // Stored as slower, it is not used, although the model expects a gain.
+  auto database = tune::Database::open();
+  const auto rows = database->list();
+  ASSERT_TRUE(rows);
+  for (const tune::StoredChoice& row : *rows) {
+    if (!row.key.problem.starts_with("together: ")) continue;
+    ASSERT_TRUE(database->store(row.key, {.candidate = {}, .seconds = 1, .unfused_seconds = 1}));
+  }
+  EXPECT_EQ(together(made(kProjections, options)), (Counts{1, 1, 1}));
+  ASSERT_TRUE(database->clear());
 }
 
 }  // namespace

@@ -127,9 +127,14 @@ attacca_status* attacca_instance_decision(const attacca_instance* instance, size
                   "index", "count from 0");
     const attacca::run::Decision& made = instance->instance->decisions()[index];
     *decision = {instance->candidates[index].c_str(), made.source.c_str(), made.seconds,
-                 made.unfused_seconds, static_cast<int32_t>(made.together())};
+                 made.unfused_seconds};
     return {};
   });
+}
+
+int32_t attacca_instance_decision_together(const attacca_instance* instance, size_t index) {
+  if (index >= attacca_instance_decision_count(instance)) return 0;
+  return static_cast<int32_t>(instance->instance->decisions()[index].together());
 }
 
 attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,

@@ -46,7 +46,7 @@ Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
   for (const auto& kernel : {spliced, whole}) {
     auto runnable = launch::make_fused(toolbox, placed.problem, placed.candidate, kernel);
     ATTACCA_TRY(tune::Timed one,
-                tune::Timed::make(toolbox, tune::launches_of(*runnable, operands)));
+                tune::Timed::make(toolbox, tune::launches_of(*runnable, operands.all())));
     runnables.push_back(std::move(runnable));
     timed.push_back(std::move(one));
   }

@@ -7,9 +7,9 @@ namespace {
 
 std::string times(const run::Decision& decision) {
   if (decision.joint)
-    return fmt::format(", expected {:.2f} us, apart {:.2f} us",
-                       decision.joint->expected_seconds * 1e6,
-                       decision.joint->expected_apart_seconds * 1e6);
+    return fmt::format(", {}{:.2f} us, apart {:.2f} us",
+                       decision.joint->source == "model" ? "expected " : "",
+                       decision.joint->seconds * 1e6, decision.joint->apart_seconds * 1e6);
   if (decision.expected_unfused_seconds > 0)
     return fmt::format(", unfused expected {:.2f} us, fused {:.2f} us",
                        decision.expected_unfused_seconds * 1e6,
@@ -39,7 +39,7 @@ std::string decisions_text(std::span<const run::Decision> decisions,
   std::string text = decisions.empty() ? "" : "\n";
   for (const run::Decision& each : decisions) {
     text += fmt::format("region {} by {} ({}{})\n", run::region_number(each, partition), how(each),
-                        each.source, times(each));
+                        each.joint ? each.joint->source : each.source, times(each));
     // There are many templates; `explain` lists them.
     if (each.region->kernel)
       for (const launch::Exclusion& excluded : each.excluded)

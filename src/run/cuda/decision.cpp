@@ -41,8 +41,9 @@ json::Value decision_json(const Decision& decision, size_t region) {
   if (decision.gathers_before) entry.set("gathers_before", true);
   if (decision.joint)
     entry.set("together", decision.joint->regions)
-        .set("expected_together_seconds", decision.joint->expected_seconds)
-        .set("expected_apart_seconds", decision.joint->expected_apart_seconds);
+        .set("together_source", decision.joint->source)
+        .set("together_seconds", decision.joint->seconds)
+        .set("apart_seconds", decision.joint->apart_seconds);
   if (decision.expected_seconds > 0) entry.set("expected_seconds", decision.expected_seconds);
   if (decision.expected_unfused_seconds > 0)
     entry.set("expected_fused_seconds", decision.expected_fused_seconds)

@@ -17,7 +17,9 @@ namespace attacca::run {
 struct JointLaunch {
   launch::Candidate candidate;
   size_t regions = 2;
-  double expected_seconds = 0, expected_apart_seconds = 0;  // of the launch; of one for each region
+  std::string source;  // as Decision::source
+  // Of the launch, and of one for each region: measured, or what the model expects.
+  double seconds = 0, apart_seconds = 0;
 };
 
 struct Decision {
@@ -51,7 +53,7 @@ size_t region_number(const Decision& decision, const fuse::Partition& partition)
 //  "trials": [{"candidate", "final", "seconds" or "failed"}],
 //  "excluded": [{"template", "reason"}]}, and, where they are set, "modelled", "expected_seconds",
 // "expected_fused_seconds", "expected_unfused_seconds", "gathers_before", "together",
-// "expected_together_seconds" and "expected_apart_seconds", and "not_stored".
+// "together_source", "together_seconds" and "apart_seconds", and "not_stored".
 // `region`: its number.
 json::Value decision_json(const Decision& decision, size_t region);
 // A list of them. `partition`: that of the decisions' regions.

@@ -151,7 +151,7 @@ Result<std::vector<CudaStep>> make_steps_together(const StepContext& context,
     ATTACCA_TRY(own.emplace_back(), decide(context, *region, problems.back()));
   }
   std::vector<CudaStep> steps;
-  if (const auto joint = decide_together(context, problems, own)) {
+  if (const auto joint = decide_together(context, regions, problems, own)) {
     if (auto step = joint_step(context, problems, *joint)) {
       step->region = regions.front();
       steps.push_back(*std::move(step));

@@ -5,10 +5,18 @@
 #include <map>
 #include <tuple>
 
+#include "fmt/format.h"
+#include "fmt/ranges.h"
+
+#include "launch/fused.hpp"
 #include "launch/legality.hpp"
 #include "launch/together.hpp"
+#include "problem/region_graph.hpp"
+#include "support/warnings.hpp"
 #include "tune/candidates.hpp"
+#include "tune/database.hpp"
 #include "tune/model/cost_model.hpp"
+#include "tune/shipped.hpp"
 #include "tune/tuner.hpp"
 
 namespace attacca::run {
@@ -114,35 +122,145 @@ std::vector<std::vector<size_t>> regions_alike(const StepContext& context,
   return found;
 }
 
-std::optional<JointLaunch> decide_together(const StepContext& context,
-                                           const std::vector<problem::Problem>& problems,
-                                           const std::vector<Decision>& decisions) {
+namespace {
+
+// A candidate of the one launch, and the seconds that the model expects it to take.
+struct Joint {
+  launch::Candidate candidate;
+  double expected = 0;
+};
+
+// All that compute the problems, the best first.
+std::vector<Joint> ranked_joint(const StepContext& context,
+                                const std::vector<problem::Problem>& problems) {
   const gpu::DeviceInfo& device = context.toolbox()->device().info();
   const tune::TemplateFilter& filter = context.options().tune_options.filter;
   launch::Candidates fused =
       tune::fused_candidates(problems[0], context.toolbox()->catalog(), device, filter.allow);
   apply(filter, fused);
-  JointLaunch joint{.candidate = {}, .regions = problems.size()};
-  double measured = 0;
+  std::vector<Joint> ranked;
+  for (launch::Candidate& candidate : fused.ranked) {
+    const templates::Template& kernel = *context.toolbox()->catalog().find(candidate.kernel);
+    if (!computes_all(context, problems, kernel, candidate)) continue;
+    const double expected =
+        tune::expected_seconds(side_by_side(problems, kernel), kernel, *candidate.binding, device);
+    ranked.push_back({std::move(candidate), expected});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const Joint& a, const Joint& b) { return a.expected < b.expected; });
+  return ranked;
+}
+
+// Of a launch for each: the model's sum, or the measured one if that is less.
+double expected_apart(const StepContext& context, const std::vector<problem::Problem>& problems,
+                      const std::vector<Decision>& decisions) {
+  double expected = 0, measured = 0;
   bool all_measured = true;
   for (size_t i = 0; i < problems.size(); ++i) {
-    joint.expected_apart_seconds += expected_alone(context, problems[i]);
+    expected += expected_alone(context, problems[i]);
     measured += decisions[i].seconds;
     all_measured &= decisions[i].seconds > 0;
   }
-  if (all_measured) joint.expected_apart_seconds = std::min(joint.expected_apart_seconds, measured);
-  joint.expected_seconds = kJointGain * joint.expected_apart_seconds;
-  for (launch::Candidate& candidate : fused.ranked) {
-    const templates::Template& kernel = *context.toolbox()->catalog().find(candidate.kernel);
-    const double seconds =
-        tune::expected_seconds(side_by_side(problems, kernel), kernel, *candidate.binding, device);
-    if (seconds >= joint.expected_seconds || !computes_all(context, problems, kernel, candidate))
-      continue;
-    joint.candidate = std::move(candidate);
-    joint.expected_seconds = seconds;
+  return all_measured ? std::min(expected, measured) : expected;
+}
+
+tune::ChoiceKey key_of(const StepContext& context, const std::vector<problem::Problem>& problems) {
+  tune::ChoiceKey key = tune::choice_key(problems[0], context.toolbox()->device().info(),
+                                         context.toolbox()->identity());
+  std::vector<int64_t> columns;
+  for (const problem::Problem& problem : problems) columns.push_back(problem.n);
+  key.problem = "together: " + key.problem;
+  key.shape += fmt::format(" of {}", fmt::join(columns, "+"));
+  return key;
+}
+
+// What was measured before, if anything.
+std::optional<tune::Choice> known_choice(const StepContext& context, const tune::ChoiceKey& key,
+                                         std::string& source) {
+  source = "database";
+  if (auto database = tune::Database::open())
+    if (auto found = database->find(key); found && *found) return *found;
+  source = "shipped";
+  return tune::ShippedChoices::get().find(key, tune::fingerprints(context.toolbox()->catalog()));
+}
+
+// Candidates that a tuning times.
+constexpr size_t kMostTimed = 12;
+
+std::optional<tune::Choice> measured_choice(const StepContext& context,
+                                            const std::vector<const fuse::Region*>& regions,
+                                            const std::vector<Decision>& decisions,
+                                            const std::vector<Joint>& ranked,
+                                            const tune::ChoiceKey& key) {
+  std::vector<problem::ProblemText> texts;
+  std::vector<launch::Candidate> apart, candidates;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    auto text = problem::write_problem(context.graph(), *regions[i], context.symbols,
+                                       context.mode(), context.alignment_of);
+    if (!text) return std::nullopt;
+    texts.push_back(*std::move(text));
+    apart.push_back(decisions[i].candidate);
   }
-  if (joint.candidate.kernel.empty()) return std::nullopt;
-  return joint;
+  for (size_t i = 0; i < std::min(kMostTimed, ranked.size()); ++i)
+    candidates.push_back(ranked[i].candidate);
+  const auto tuned = tune::tune_together(context.toolbox(), texts, apart, std::move(candidates),
+                                         context.options().tune_options);
+  if (!tuned) return std::nullopt;  // the model decides
+  // If the database cannot be written, the next process measures again; this one goes on.
+  const Status stored = tune::Database::open().and_then(
+      [&](tune::Database&& database) { return database.store(key, tuned->choice); });
+  if (!stored) warn(stored.error());
+  return tuned->choice;
+}
+
+// The launch of a measured choice; nothing if launches apart were faster.
+std::optional<JointLaunch> as_measured(const tune::Choice& choice, const std::string& source,
+                                       const std::vector<Joint>& ranked, size_t regions) {
+  const auto found = std::find_if(ranked.begin(), ranked.end(), [&](const Joint& each) {
+    return each.candidate == choice.candidate;
+  });
+  if (found == ranked.end()) return std::nullopt;
+  return JointLaunch{found->candidate, regions, source, choice.seconds, choice.unfused_seconds};
+}
+
+// What came with kernels may not be able to make those for a launch of each.
+bool may_be_apart(const StepContext& context, const std::vector<problem::Problem>& problems,
+                  const std::vector<Decision>& decisions) {
+  launch::Toolbox& toolbox = *context.toolbox();
+  if (!toolbox.bundle()) return true;
+  for (size_t i = 0; i < problems.size(); ++i) {
+    const launch::Candidate& candidate = decisions[i].candidate;
+    if (candidate.kind != launch::CandidateKind::Fused) continue;
+    if (!toolbox.has(launch::kernel_request(problems[i], *toolbox.catalog().find(candidate.kernel),
+                                            *candidate.binding,
+                                            toolbox.device().info().capability())))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<JointLaunch> decide_together(const StepContext& context,
+                                           const std::vector<const fuse::Region*>& regions,
+                                           const std::vector<problem::Problem>& problems,
+                                           const std::vector<Decision>& decisions) {
+  const std::vector<Joint> ranked = ranked_joint(context, problems);
+  if (ranked.empty()) return std::nullopt;
+  const Tuning tuning = context.options().tuning;
+  const tune::ChoiceKey key = key_of(context, problems);
+  std::string source;
+  if (tuning == Tuning::Known || tuning == Tuning::Measure)
+    if (const auto known = known_choice(context, key, source))
+      return as_measured(*known, source, ranked, problems.size());
+  const bool measures = tuning == Tuning::Measure || tuning == Tuning::Always;
+  if (measures && !context.options().tune_options.quick)
+    if (const auto chosen = measured_choice(context, regions, decisions, ranked, key))
+      return as_measured(*chosen, "measured", ranked, problems.size());
+  const double apart = expected_apart(context, problems, decisions);
+  if (ranked[0].expected >= kJointGain * apart && may_be_apart(context, problems, decisions))
+    return std::nullopt;
+  return JointLaunch{ranked[0].candidate, problems.size(), "model", ranked[0].expected, apart};
 }
 
 }  // namespace attacca::run

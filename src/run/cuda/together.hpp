@@ -16,10 +16,12 @@ namespace attacca::run {
 std::vector<std::vector<size_t>> regions_alike(const StepContext& context,
                                                const std::vector<fuse::Region>& regions);
 
-// The one launch, if the cost model expects it to be faster than one for each region, and than the
-// measured times of these, if there are any. It is not measured itself. `decisions`: how each would
-// be computed alone.
+// The one launch, if it is faster than one for each region: as was measured, or is measured now if
+// the options say so and allow more time than a quick tuning; else by the cost model, and also by
+// the measured times of the regions alone, if there are any. `decisions`: how each would be
+// computed alone.
 std::optional<JointLaunch> decide_together(const StepContext& context,
+                                           const std::vector<const fuse::Region*>& regions,
                                            const std::vector<problem::Problem>& problems,
                                            const std::vector<Decision>& decisions);
 
