@@ -28,6 +28,11 @@ BLOCK = """graph block(x: bf16[M, 60], w: bf16[60, 60], b: bf16[60], i: s64[3]) 
   return h, s, g = gather(h, i, axis=0), t = tanh(s[:2]) + constant(f32[2], [1, 2])
 }
 """
+# Regions that one launch computes, and at 2,000 rows a launch each.
+PROJECTIONS = """graph projections(x: f16[M, 60], w: f16[6000, 60], v: f16[6000, 60]) {
+  return q = x @ transpose(w), k = x @ transpose(v)
+}
+"""
 SIZES = [{"M": 16}, {"M": 256}]
 
 
@@ -46,8 +51,8 @@ class Bundles(unittest.TestCase):
                     cls.install)
 
     @classmethod
-    def make(cls, device, to, sizes="M=16,256", *more):
-        code, out, err = attacca("bundle", cls.graph, "--as", device, "--dim", sizes, "-o", to,
+    def make(cls, device, to, sizes="M=16,256", *more, graph=None):
+        code, out, err = attacca("bundle", graph or cls.graph, "--as", device, "--dim", sizes, "-o", to,
                                  "--json", *more, env={"ATTACCA_LIBCUDA": "/nowhere/cuda",
                                                 "ATTACCA_CACHE_DIR": str(cls.folder / "cache")})
         assert code == 0, err
@@ -84,6 +89,20 @@ class Bundles(unittest.TestCase):
         self.assertEqual(answer["kept"], [])
         self.assertFalse([name for name in answer["libraries"]
                           if name.startswith(("libnvrtc", "libcublas", "libnvJitLink"))])
+
+    def test_regions_in_one_launch(self):
+        graph, bundle = self.folder / "projections.attacca", self.folder / "projections.bundle"
+        graph.write_text(PROJECTIONS)
+        for sizes, together in (("M=24", [2]), ("M=24,2000", [2, 1])):
+            made = json.loads(self.make("h200", bundle, sizes, graph=graph))
+            self.assertEqual([[each.get("together", 1) for each in size["decisions"]]
+                              for size in made["sizes"]], [[count] * 2 for count in together])
+            asked = [{"M": int(size)} for size in sizes[2:].split(",")]
+            answer = self.deploy(bundle, asked)
+            self.assertEqual([size.get("error") for size in answer["sizes"]], [None] * len(asked))
+            self.assertEqual(answer["kept"], [])
+            self.assertEqual(sum(call.startswith("cuLaunchKernel") for call in answer["calls"]),
+                             sum(3 - count for count in together))
 
     def test_batch_invariant(self):
         bundle = self.folder / "invariant.bundle"
