@@ -174,19 +174,20 @@ std::string write_request(const TimingRequest& request) {
   json::Value candidates = json::Value::array();
   for (const launch::Candidate& candidate : request.candidates)
     candidates.push(to_string(candidate));
-  json::Value others = json::Value::array(), apart = json::Value::array();
-  for (const problem::ProblemText& text : request.others) others.push(to_json(text));
-  for (const launch::Candidate& candidate : request.apart) apart.push(to_string(candidate));
-  return json::dump(json::Value::object()
-                        .set("problem", to_json(request.problem))
-                        .set("candidates", candidates)
-                        .set("others", others)
-                        .set("apart", apart)
-                        .set("rounds", request.rounds)
-                        .set("device", request.device)
-                        .set("pace", request.pace == Pace::Rested ? kRested : kSustained)
-                        .set("vendor", request.vendor),
-                    -1);
+  json::Value root = json::Value::object()
+                         .set("problem", to_json(request.problem))
+                         .set("candidates", candidates)
+                         .set("rounds", request.rounds)
+                         .set("device", request.device)
+                         .set("pace", request.pace == Pace::Rested ? kRested : kSustained)
+                         .set("vendor", request.vendor);
+  if (!request.others.empty()) {
+    json::Value others = json::Value::array(), apart = json::Value::array();
+    for (const problem::ProblemText& text : request.others) others.push(to_json(text));
+    for (const launch::Candidate& candidate : request.apart) apart.push(to_string(candidate));
+    root.set("others", others).set("apart", apart);
+  }
+  return json::dump(root, -1);
 }
 
 Result<TimingRequest> read_request(const std::string& line) {
@@ -204,16 +205,16 @@ Result<TimingRequest> read_request(const std::string& line) {
     return bad_request();
   request.problem = *std::move(problem);
   ATTACCA_TRY(request.candidates, read_candidates(*member(root, "candidates")));
-  ATTACCA_TRY(request.apart, read_candidates(*member(root, "apart")));
-  const json::Value& others = *member(root, "others");
-  if (!others.is<json::Value::Array>()) return bad_request();
-  for (const json::Value& each : others.as<json::Value::Array>()) {
-    auto other = problem::problem_from_json(each);
-    if (!other) return bad_request();
-    request.others.push_back(*std::move(other));
+  if (const json::Value* others = root.find("others")) {
+    if (!others->is<json::Value::Array>()) return bad_request();
+    for (const json::Value& each : others->as<json::Value::Array>()) {
+      auto other = problem::problem_from_json(each);
+      if (!other) return bad_request();
+      request.others.push_back(*std::move(other));
+    }
+    ATTACCA_TRY(request.apart, read_candidates(*member(root, "apart")));
+    if (request.apart.size() != request.others.size() + 1) return bad_request();
   }
-  const size_t apart = request.others.empty() ? 0 : request.others.size() + 1;
-  if (request.apart.size() != apart) return bad_request();
   request.rounds = static_cast<int>(std::max<int64_t>(0, rounds.as<int64_t>()));
   request.device = static_cast<int>(device.as<int64_t>());
   request.pace = pace.as<std::string>() == kRested ? Pace::Rested : Pace::Sustained;

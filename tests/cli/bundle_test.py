@@ -52,8 +52,8 @@ class Bundles(unittest.TestCase):
 
     @classmethod
     def make(cls, device, to, sizes="M=16,256", *more, graph=None):
-        code, out, err = attacca("bundle", graph or cls.graph, "--as", device, "--dim", sizes, "-o", to,
-                                 "--json", *more, env={"ATTACCA_LIBCUDA": "/nowhere/cuda",
+        code, out, err = attacca("bundle", graph or cls.graph, "--as", device, "--dim", sizes, "-o",
+                                 to, "--json", *more, env={"ATTACCA_LIBCUDA": "/nowhere/cuda",
                                                 "ATTACCA_CACHE_DIR": str(cls.folder / "cache")})
         assert code == 0, err
         return out
