@@ -112,6 +112,10 @@ void print_text(const TunedPlan& tuned, const TuneArgs& args) {
                run::region_number(each, tuned.partition()), sizes_text(row.symbols), width,
                time_of(each), unfused_time_of(each), cell(ratio(each), "x"), lead_of(each),
                to_string(each.candidate));
+    if (each.joint)
+      fmt::print("        {} regions in one launch: {:.2f} us, apart {:.2f} us, {}\n",
+                 each.joint->regions, each.joint->seconds * 1e6, each.joint->apart_seconds * 1e6,
+                 to_string(each.joint->candidate));
     if (!each.not_stored.empty()) fmt::print("        not stored: {}\n", each.not_stored);
     if (args.list) print_details(each);
   }
@@ -125,6 +129,11 @@ json::Value to_json(const TunedPlan& tuned, const TuneArgs& args) {
     entry.set("region", run::region_number(each, tuned.partition()));
     entry.set("dims", dims_json(row.symbols));
     entry.set("winner", to_string(each.candidate));
+    if (each.joint)
+      entry.set("together", each.joint->regions)
+          .set("together_winner", to_string(each.joint->candidate))
+          .set("together_us", each.joint->seconds * 1e6)
+          .set("apart_us", each.joint->apart_seconds * 1e6);
     if (each.expected_seconds > 0) {
       entry.set("expected_us", each.expected_seconds * 1e6);
       entry.set("expected_unfused_us", each.expected_unfused_seconds * 1e6);
