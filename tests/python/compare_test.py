@@ -347,7 +347,7 @@ class Parts(unittest.TestCase):
         """What a look at the regions of a compiled function gives."""
         seen = []
 
-        def judge_all(graph, given, options, begun):
+        def judge_all(graph, given, together, options, begun):
             with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
                 taken = {node for region in given for node in region.covers}
                 for region in given:

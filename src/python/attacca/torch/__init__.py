@@ -9,6 +9,14 @@ Each region, a matrix product and what follows it, becomes one call of the custo
 ``attacca::region``. All other ops go to Inductor unchanged, and so do training graphs, and products
 that Inductor overlaps with collectives (``torch._inductor.config._micro_pipeline_tp``).
 
+On a GPU, up to eight products of the same rows with alike epilogues, such as a transformer's query,
+key and value, become one call if its plan computes them by one launch. The results' views, and what
+else is computed from a product that is stored anyway, are left to Inductor. Such a call is kept if
+it is faster than calls of each region and than Inductor's code for all of them, whose products are
+launched one by one; otherwise each region is decided by itself. It is not compared with some of its
+regions fused and others left. Policy "always" keeps it if one launch computes all. There are no
+such calls with ``batch_invariant``, nor without a comparison with Inductor.
+
 A function under ``torch.compile`` or ``torch.export`` may call :func:`attacca.matmul`, plans and
 fused functions. These calls become the custom ops ``attacca::matmul`` and ``attacca::plan``. A
 fused function is compiled again for each new size, except for sizes that its annotations name by
@@ -30,12 +38,12 @@ from ._backend import Pass, Program, backend, disable, enable, register
 from ._models import regions_of as _regions_of
 from ._ops import calls as _calls
 from ._ops.mxfp4 import mxfp4
+from ._options import Options
 from ._parallel.functions import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
 from ._parallel.ranks import ranks_of as _ranks_of
 from ._quantized import QuantizedLinear
 from ._report import NotFusedWarning, report, reset
 from ._report_view import Fused, GraphReport, Left, Measuring, Report
-from ._rewrite import Options
 
 _dispatcher.register(_calls)
 _together.register_ranks(_ranks_of)

@@ -15,10 +15,11 @@ from .._arguments import Mode, Tuning, shown
 from .._compile import Options as PlanOptions, register_compiler
 from .._errors import Error
 from . import _logs, _report
-from ._judge import templates_stamp
 from ._ops import lowering
 from ._ops.region import region
-from ._rewrite import Options, OptionsGiven, Policy, rewrite
+from ._options import Options, OptionsGiven, Policy
+from ._rewrite import rewrite
+from ._verdicts import templates_stamp
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

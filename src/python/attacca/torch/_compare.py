@@ -57,6 +57,7 @@ class Around(NamedTuple):
     root: torch.nn.Module
     region: Region
     near: Sequence[torch.fx.Node]
+    parts: Sequence[Region] = ()  # the regions that it launches together
 
 
 def microseconds(seconds: float) -> str:
@@ -94,11 +95,11 @@ def products_alone(root: torch.nn.Module, region: Region) -> static.Static | Non
 
 
 def is_atens(region: Region) -> bool:
-    """Whether the region is one product of ATen's and views: Inductor generates no kernel for
+    """Whether the region is products of ATen's and views alone: Inductor generates no kernel for
     it."""
     rest = [node for node in region.covers
             if Importer.op(node) not in VIEWS and not static.is_size(node)]
-    return len(rest) == 1 and is_product_op(rest[0]) and not is_stand_in(rest[0])
+    return bool(rest) and all(is_product_op(node) and not is_stand_in(node) for node in rest)
 
 
 def _without_bias(graph: torch.fx.Graph) -> None:
@@ -111,7 +112,7 @@ def _without_bias(graph: torch.fx.Graph) -> None:
 
 def against_products(around: Around, run: Run) -> Verdict | None:
     """The verdict, if the products' time decides; None if it does not."""
-    root, region, near = around
+    root, region, near, parts = around
     alone = products_alone(root, region)
     if alone is None or _inductor_tunes_products():
         return None
@@ -127,7 +128,7 @@ def against_products(around: Around, run: Run) -> Verdict | None:
         reason = f"it took {times}" if keep else f"no kernel is faster than ATen's: {times}"
         return Verdict(keep, reason, own.captured, base.captured, "ATen")
     rate = _memory_rate(region)
-    least, most = _tail_seconds(region, rate)
+    least, most = _tail_seconds(region, rate, max(1, len(parts)))
     if near:  # Inductor may compute the rest in kernels that run anyway
         least = 0.0
     bound = Seconds(base.captured + least, base.direct + least)
@@ -161,16 +162,16 @@ def _memory_rate(region: Region) -> float:
     return 2 * clock * 1e3 * width / 8 or _PAPER_RATE
 
 
-def _tail_seconds(region: Region, rate: float) -> tuple[float, float]:
-    """How long kernels take that read the products and write the region's results: at least and at
-    most.
+def _tail_seconds(region: Region, rate: float, kernels: int) -> tuple[float, float]:
+    """How long kernels, at most so many, take that read the products and write the region's
+    results: at least and at most.
 
     What a product wrote may still be in the L2 cache, which is up to twice as fast as memory.
     Strided reads take up to three times as long as others.
     """
     products = [node for node in region.covers if is_product_op(node)]
     moved = sum(map(_bytes, [*products, *region.outputs]))
-    return _LAUNCH + moved / rate / 2, _MOST_LAUNCHES + 3 * moved / rate
+    return _LAUNCH + moved / rate / 2, kernels * _MOST_LAUNCHES + 3 * moved / rate
 
 
 def _seconds_before(region: Region, rate: float) -> float:
@@ -206,6 +207,28 @@ def called(region: Region, run: Run) -> Callable[[list[Any]], Any]:
         generated(inputs, out)
         return out
     return call
+
+
+# ---- With a launch for each product
+
+
+def against_parts(around: Around, run: Run) -> Verdict | None:
+    """The verdict on regions launched together, if calls of each of them are not slower; None if
+    they are."""
+    root, region, _, parts = around
+    made = static.copy(root, region.inputs, region.covers, region.outputs)
+    sets = _timing.input_sets(made.inputs, made.ends, made.named)
+    calls = [(called(part, run), [region.inputs.index(node) for node in part.inputs])
+             for part in parts]
+
+    def one_by_one(given: list[Any]) -> Any:
+        return [call([given[place] for place in places]) for call, places in calls]
+    own, other = _timing.compete([called(region, run), one_by_one], sets)
+    if _is_faster(own, other, _MARGIN):
+        return None
+    return Verdict(False, f"a launch for each product is not slower: {microseconds(own.captured)}, "
+                   f"one by one {microseconds(other.captured)}", own.captured, other.captured,
+                   "launches of each")
 
 
 # ---- With Inductor's code

@@ -3,32 +3,49 @@
 Equal regions in equal surroundings are measured once, for all layers and models, and the verdict is
 kept in Attacca's cache. What is not known yet is measured within a budget of time: kernels are
 built and timed in processes of their own while Inductor compiles what may have to be compared.
+
+Regions that may be launched together are decided in this order:
+
+1. The kernels of each region are chosen, which is needed in any case.
+2. If a plan of all of them launches them together, its call is timed, first beside calls of each
+   region, then as any region's.
+3. If it is kept, its regions are not compared themselves. Otherwise they are, as other regions.
+
+So the call is not slower than all of its regions fused one by one, nor than all of them left to
+Inductor. Some fused and some left are not compared with it.
 """
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import pathlib
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple
 
 import torch
 
-from .. import __version__, _core
 from .._errors import Error
 from .._plan import Decision
-from ._compare import Around, Run, Verdict, against_inductor, against_products, inductors, is_atens
+from ._compare import (
+    Around,
+    Run,
+    Verdict,
+    against_inductor,
+    against_parts,
+    against_products,
+    inductors,
+    is_atens,
+)
 from ._graph.regions import Region, is_product_op, operations
 from ._graph.static import Static
 from ._graph.surroundings import around, described, with_surroundings
-from ._kept import keep, recall
+from ._graph.together import Together
 from ._ops.region import uncounted
 from ._report_view import Measuring
 from ._timing import NoMemory
+from ._verdicts import file_of, keep_verdict, recall_verdict
 
 # Regions whose kernels are built at the same time.
 _WORKERS = max(4, min(8, (os.cpu_count() or 1) // 2))
@@ -56,15 +73,17 @@ class Budget:
 
 
 class _Group:
-    """Equal regions in equal surroundings."""
+    """Equal regions in equal surroundings, or equal groups of regions that may be launched
+    together."""
 
-    def __init__(self, root: torch.nn.Module, region: Region, near: Sequence[torch.fx.Node]):
-        self.around = Around(root, region, near)
-        self.members: list[int] = []
+    def __init__(self, around: Around):
+        self.around = around
+        self.members: list[int] = []  # places among what is judged
+        self.regions: set[int] = set()  # places of the regions among it
         self.verdict: Verdict | None = None
         self.lasts = True  # the verdict may be kept
         self.unsettled = False  # with more time, or another choice of kernels, it may change
-        self.source = ""  # of the kernels' choice
+        self.decisions: Sequence[Decision] = ()
         self.unfused_seconds = 0.0
         self.theirs: tuple[Static, Callable[[list[Any]], Any]] | None = None
 
@@ -72,12 +91,18 @@ class _Group:
     def region(self) -> Region:
         return self.around.region
 
+    @property
+    def is_together(self) -> bool:
+        return bool(self.around.parts)
+
     def weight(self) -> tuple[bool, float]:
         """A sort key, larger for groups that may gain more."""
         work = sum(operations(node) for node in self.region.covers if is_product_op(node))
         return not is_atens(self.region), work * len(self.members)
 
     def decide(self, verdict: Verdict, lasts: bool = True) -> None:
+        if self.is_together and verdict.keep:
+            verdict = verdict._replace(reason=f"{launches(self.decisions)}: {verdict.reason}")
         self.verdict = verdict._replace(unfused_seconds=self.unfused_seconds)
         self.lasts = lasts
 
@@ -112,14 +137,27 @@ NO_TUNING, QUICK, THOROUGH = range(3)
 _NO_GAIN = "not timed: no kernel is expected to be faster than the unfused path"
 
 
-def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: Decide,
-          budget: Budget, effort: int = QUICK,
+NOT_TOGETHER = "its products are not launched together"
+_ELSEWHERE = "it is launched together with others"
+
+
+def launches(decisions: Sequence[Decision]) -> str:
+    """By how many launches several products are computed, such as "3 products in one launch"."""
+    count = round(sum(1 / decision.together for decision in decisions))
+    said = "one launch" if count == 1 else f"{count} launches"
+    return f"{len(decisions)} products in {said}"
+
+
+def judge(graph: torch.fx.Graph, regions: Sequence[Region], together: Sequence[Together], run: Run,
+          decide: Decide, budget: Budget, effort: int = QUICK,
           again: bool = False) -> tuple[list[Verdict], Measuring]:
     """Decides which regions are kept; the graph is not changed.
 
     Args:
         graph: The graph of the regions.
         regions: The regions.
+        together: Those of them that may be launched together. A region is not kept for itself if it
+            is kept in one of these.
         run: How the regions' calls choose kernels.
         decide: Chooses and builds a region's kernels. Called in several threads.
         budget: When it is over, nothing more is tuned or compiled to compare: the cost model's
@@ -129,42 +167,63 @@ def judge(graph: torch.fx.Graph, regions: Sequence[Region], run: Run, decide: De
         again: Whether regions that are known are measured again.
 
     Returns:
-        A verdict for each region, and what deciding took.
+        A verdict for each region, then for each of ``together``, and what deciding took.
     """
-    groups = _groups(graph, regions)
+    groups = _groups(graph, regions, together)
     compiled = 0
-    unknown = []
     for key, group in groups.items():
         for known in range(THOROUGH, effort - 1, -1) if not again else ():
-            group.verdict = group.verdict or _recall(_file(key, group.region, run, known), budget)
-        if group.verdict is None:
-            unknown.append(group)
+            group.verdict = group.verdict or recall_verdict(
+                file_of(key, group.region, run, known), budget.seconds)
+    launched = _launched_together(groups.values())
+    unknown = [group for group in groups.values()
+               if group.verdict is None and not group.regions <= launched]
     unknown.sort(key=_Group.weight, reverse=True)
     if unknown:
         with _as_if_nothing_ran(unknown[0].region.outputs[0].meta["val"].device):
-            compiled = _measure(unknown, run, decide, budget, effort)
+            compiled = _measure(unknown, launched, run, decide, budget, effort)
         for key, group in groups.items():
             if group in unknown and group.lasts and group.verdict is not None:
-                _keep(_file(key, group.region, run, effort), group, budget)
-    verdicts: dict[int, Verdict] = {}
-    for group in groups.values():
-        verdict = group.verdict or Verdict(False, _NO_TIME)
-        verdicts.update(dict.fromkeys(group.members, verdict))
-    return [verdicts[i] for i in range(len(regions))], Measuring(
+                keep_verdict(file_of(key, group.region, run, effort), group.verdict,
+                             group.unsettled, budget.seconds)
+    return _verdicts(groups.values()), Measuring(
         budget.spent(), len(groups), len(groups) - len(unknown),
-        sum(group.source == "measured" for group in unknown), compiled)
+        sum(any(each.source == "measured" for each in group.decisions[:1]) for group in unknown),
+        compiled)
 
 
-def _groups(graph: torch.fx.Graph, regions: Sequence[Region]) -> dict[str, _Group]:
+def _groups(graph: torch.fx.Graph, regions: Sequence[Region],
+            together: Sequence[Together]) -> dict[str, _Group]:
     root = graph.owning_module
     assert root is not None
     taken = {node for region in regions for node in region.covers}
+    alone: list[tuple[Region, Sequence[Region], Sequence[int]]] = [
+        (region, (), (i,)) for i, region in enumerate(regions)]
     groups: dict[str, _Group] = {}
-    for i, region in enumerate(regions):
+    for i, (region, parts, places) in enumerate([*alone, *((each.region, each.parts, each.members)
+                                                           for each in together)]):
         near = [] if is_atens(region) else around(region, taken)
-        key = described(with_surroundings(region, near))
-        groups.setdefault(key, _Group(root, region, near)).members.append(i)
+        key = described(with_surroundings(region, near)) + ("; together" if parts else "")
+        group = groups.setdefault(key, _Group(Around(root, region, near, parts)))
+        group.members.append(i)
+        group.regions.update(places)
     return groups
+
+
+def _launched_together(groups: Iterable[_Group]) -> set[int]:
+    """The places of the regions that are kept in a group launched together."""
+    return {place for group in groups if group.is_together and group.verdict is not None
+            and group.verdict.keep for place in group.regions}
+
+
+def _verdicts(groups: Collection[_Group]) -> list[Verdict]:
+    """The verdicts on what was judged, in order."""
+    found: dict[int, Verdict] = {}
+    for group in groups:
+        found.update(dict.fromkeys(group.members, group.verdict or Verdict(False, _NO_TIME)))
+    launched = _launched_together(groups)
+    return [Verdict(False, _ELSEWHERE) if place in launched else found[place]
+            for place in range(len(found))]
 
 
 @contextlib.contextmanager
@@ -184,9 +243,23 @@ def _as_if_nothing_ran(device: torch.device) -> Iterator[None]:
 # ---- Measuring
 
 
-def _measure(groups: Sequence[_Group], run: Run, decide: Decide, budget: Budget,
-             effort: int) -> int:
-    """Gives each group a verdict; returns how many graphs were compiled in addition."""
+def _measure(groups: Sequence[_Group], launched: set[int], run: Run, decide: Decide,
+             budget: Budget, effort: int) -> int:
+    """Gives each group a verdict, except for regions that are launched together with others;
+    ``launched``: these are known to be. Returns how many graphs were compiled in addition."""
+    together = [group for group in groups if group.is_together]
+    alone = [group for group in groups if not group.is_together]
+    compiled = _choose(alone, decide, budget, effort) + _choose(together, decide, budget, effort)
+    for group in [*together, *alone]:
+        if group.verdict is None and not group.regions <= launched:
+            compiled += _compare(group, run, budget)
+            launched = launched | _launched_together([group])
+    return compiled
+
+
+def _choose(groups: Sequence[_Group], decide: Decide, budget: Budget, effort: int) -> int:
+    """Chooses the kernels of each group, and compiles with Inductor meanwhile; returns how many
+    graphs it compiled."""
     compiled = 0
 
     def choose(group: _Group) -> _Chosen:
@@ -201,13 +274,11 @@ def _measure(groups: Sequence[_Group], run: Run, decide: Decide, budget: Budget,
                 break
             if choices[group].done():
                 _take(choices[group], group, effort)
-            if group.verdict is None and not is_atens(group.region):
+            if group.verdict is None and not group.is_together and not is_atens(group.region):
                 compiled += _compile(group)
         wait(choices.values())
     for group, choice in choices.items():
         _take(choice, group, effort)
-        if group.verdict is None:
-            compiled += _compare(group, run, budget)
     return compiled
 
 
@@ -222,10 +293,14 @@ def _take(choice: Future[_Chosen], group: _Group, effort: int) -> None:
     except Error as error:
         group.decide(Verdict(False, str(error)), lasts=False)
     else:
-        group.source = chosen.decisions[0].source if chosen.decisions else ""
+        group.decisions = chosen.decisions
         group.unfused_seconds = sum(decision.unfused_seconds for decision in chosen.decisions)
         group.unsettled = effort == QUICK and chosen.is_modelled()
-        if effort == QUICK and _gains_nothing(chosen, group.region):
+        if group.is_together:
+            if all(decision.together == 1 for decision in chosen.decisions):
+                group.decide(Verdict(False, NOT_TOGETHER))
+                group.unsettled = True  # other choices of kernels may be launched together
+        elif effort == QUICK and _gains_nothing(chosen, group.region):
             group.decide(Verdict(False, _NO_GAIN))
 
 
@@ -262,7 +337,8 @@ def _compare(group: _Group, run: Run, budget: Budget) -> int:
     """Gives a verdict on a group whose kernels are chosen; returns the number of compilations."""
     compiled = 0
     try:
-        verdict = against_products(group.around, run)
+        verdict = against_parts(group.around, run) if group.is_together else None
+        verdict = verdict or against_products(group.around, run)
         if verdict is None and budget.is_over():
             group.decide(Verdict(False, _NO_TIME))
             group.unsettled = True
@@ -285,61 +361,3 @@ def not_compared(failure: Exception) -> Verdict:
     """The verdict where Inductor or a kernel failed."""
     what = " ".join(str(failure).split())[:300]
     return Verdict(False, f"not compared with Inductor: {type(failure).__name__}: {what}")
-
-
-# ---- Verdicts kept for later processes
-
-
-def _file(key: str, region: Region, run: Run, effort: int) -> pathlib.Path:
-    from torch._inductor import config
-
-    device = region.outputs[0].meta["val"].device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
-                config.coordinate_descent_tuning, config.triton.cudagraphs]
-    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, effort,
-             key]
-    text = "\n".join(map(str, parts))
-    return (pathlib.Path(_core.cache_directory()) / "torch"
-            / f"{hashlib.sha256(text.encode()).hexdigest()}.json")
-
-
-class _Unsettled(NamedTuple):
-    """When a verdict that came for want of time is used again."""
-
-    seconds: float  # of the budget: where it is over twice as large, the region is measured
-    database: list[int]  # its state: where it is another, there may be another choice of kernels
-
-
-def _database_state() -> list[int]:
-    try:
-        info = os.stat(pathlib.Path(_core.cache_directory()) / "tuned.sqlite")
-    except OSError:
-        return []
-    return [info.st_mtime_ns, info.st_size]
-
-
-def _keep(path: pathlib.Path, group: _Group, budget: Budget) -> None:
-    unsettled = _Unsettled(budget.seconds, _database_state()) if group.unsettled else None
-    keep(path, [group.verdict, unsettled])
-
-
-def _recall(path: pathlib.Path, budget: Budget) -> Verdict | None:
-    try:
-        verdict, unsettled = recall(path)
-        if unsettled:
-            seconds, database = _Unsettled(*unsettled)
-            if budget.seconds > 2 * seconds or database != _database_state():
-                return None
-        return Verdict(*verdict)
-    except (ValueError, TypeError):  # no file, or one of another format
-        return None
-
-
-def templates_stamp() -> str:
-    """A text that changes when the kernel templates do."""
-    try:
-        directory = _core.template_directory()
-        return f"{directory} {os.stat(directory).st_mtime}"
-    except Exception:  # noqa: BLE001  none are installed
-        return "none"

@@ -25,6 +25,7 @@ class Entry(NamedTuple):
     unfused_seconds: float
     against: str
     graph: str
+    together: int = 1
 
 
 class _Graph(NamedTuple):
@@ -159,7 +160,7 @@ def report() -> Report:
 def _fused(entry: Entry, calls: dict[str, int]) -> Fused:
     return Fused(entry.nodes, entry.outputs, _explained(entry.graph, entry.device), entry.reason,
                  entry.seconds, entry.other_seconds, entry.unfused_seconds,
-                 calls.get(entry.graph, 0), entry.against)
+                 calls.get(entry.graph, 0), entry.against, entry.together)
 
 
 @functools.lru_cache(maxsize=1024)

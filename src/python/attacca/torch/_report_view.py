@@ -22,6 +22,8 @@ class Fused(NamedTuple):
         calls: The number of calls so far; a launch captured in a CUDA graph counts once.
         against: What it was compared with: "Inductor", "Inductor at least" (the least time that
             Inductor's code can take), "ATen" or "unfused"; "": nothing.
+        together: How many regions became this call because they are launched together; 1: it is one
+            region.
     """
 
     nodes: tuple[str, ...]
@@ -33,6 +35,7 @@ class Fused(NamedTuple):
     unfused_seconds: float
     calls: int
     against: str = ""
+    together: int = 1
 
     @property
     def saved_seconds(self) -> float:
@@ -45,14 +48,16 @@ class Left(NamedTuple):
 
     Attributes:
         node: The FX node's name.
-        op: The node's op, such as "aten.mm".
+        op: The node's op, such as "aten.mm"; "region"; or "3 products together", of regions that
+            are not launched together, which may be fused one by one.
         reason: Why it was not fused.
         seconds: The time of Inductor's code for it; 0: not measured.
         own_seconds: The time that the region's call took; 0: not measured.
         operations: About how many multiplications its products have.
         unfused_seconds: The time of the unfused path; 0: not known.
         against: What took ``seconds``: "Inductor", "Inductor at most" (the most time that
-            Inductor's code takes), "ATen" or "unfused"; "": nothing was timed.
+            Inductor's code takes), "ATen", "unfused" or "launches of each" (calls of each of the
+            products); "": nothing was timed.
     """
 
     node: str
@@ -70,7 +75,8 @@ class Measuring(NamedTuple):
 
     Attributes:
         seconds: The seconds that it added to the compilation.
-        regions: The number of distinct regions: equal ones are measured once.
+        regions: The number of distinct regions, and of distinct groups of regions that may be
+            launched together: equal ones are measured once.
         known: How many of them had been measured before, maybe in other models or processes.
         tuned: For how many of them kernels were built and timed.
         compiled: How many more graphs Inductor compiled, to compare with.
@@ -185,7 +191,8 @@ def _all(report: Report) -> tuple[list[Fused], list[Left]]:
 def _overview(report: Report, graphs: int) -> Iterator[str]:
     """A line for the whole, and one for each of the last graphs."""
     fused, left = _all(report)
-    yield (f"{len(fused)} regions fused in {len(report.graphs)} graphs, {len(left)} ops or regions "
+    regions = sum(each.together for each in fused)
+    yield (f"{regions} regions fused in {len(report.graphs)} graphs, {len(left)} ops or regions "
            f"left; saved {report.saved_seconds * 1e3:.3f} ms so far")
     for graph in report.graphs[-graphs:]:
         said = [graph.note] if graph.note else []
@@ -227,7 +234,8 @@ def _fused_lines(fused: Sequence[Fused]) -> list[str]:
         first, calls = members[0], sum(each.calls for each in members)
         times = f"{_us(first.seconds)} instead of {_us(first.other_seconds)}, " \
             if first.seconds else ""
-        lines.append(_cut(f"  {len(members)}x {times}ran {calls} times: {_formula(first)}"))
+        said = f"{first.together} together, the last " if first.together > 1 else ""
+        lines.append(_cut(f"  {len(members)}x {times}ran {calls} times: {said}{_formula(first)}"))
     if len(kinds) > _MOST_KINDS:
         lines.append(f"  and {len(kinds) - _MOST_KINDS} other kinds")
     return lines

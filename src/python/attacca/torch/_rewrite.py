@@ -1,19 +1,15 @@
 """Decides by the policy which regions of an FX graph are fused, and replaces them."""
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import torch
 
-from .. import _arguments
-from .._arguments import Mode, Tuning
 from .._compile import compile_plan, contract
 from .._errors import Error
 from .._plan import Decision, Plan, engine_of
-from .._together import ranks_of
 from . import _agree, _logs, _report
 from ._compare import Run, Verdict, microseconds
 from ._graph import kernels
@@ -32,152 +28,31 @@ from ._graph.regions import (
 from ._graph.replace import moves_collectives, remove_unused, replace
 from ._graph.static import hint
 from ._graph.surroundings import around
-from ._judge import NO_TUNING, QUICK, THOROUGH, Budget, judge, not_compared
+from ._graph.together import Together, find_together
+from ._judge import (
+    NO_TUNING,
+    NOT_TOGETHER,
+    QUICK,
+    THOROUGH,
+    Budget,
+    judge,
+    launches,
+    not_compared,
+)
 from ._ops.region import nameless
+from ._options import Options
 from ._report_view import Left, Measuring
 
-Policy = Literal["measured", "always"]
-POLICIES: tuple[str, ...] = get_args(Policy)
 # Without a comparison with Inductor, a fused region must take less than _MARGIN of the unfused
 # path's time, and less than _MARGIN_BEFORE_MORE if Inductor could fuse the region's epilogue with
 # what follows it.
 _MARGIN, _MARGIN_BEFORE_MORE = 0.98, 0.9
 
 
-class OptionsGiven(TypedDict, total=False):
-    """The options of :class:`Options` by name."""
-
-    policy: Policy
-    compare: bool
-    kernels: bool
-    overlap: bool
-    mode: Mode
-    tuning: Tuning
-    tuning_seconds: float
-    measuring_seconds: float
-    batch_invariant: bool
-    group: Any
-
-
-class Options(NamedTuple):
-    """The options of ``torch.compile(..., backend="attacca", options={...})`` besides Inductor's.
-
-    Attributes:
-        policy: "measured": a region is fused if that makes the graph faster on this GPU; on the CPU
-            nothing is fused. "always": every region is fused.
-        compare: What "measured" compares a region with. True: Inductor. First the region is timed
-            beside its products alone, which Inductor's code for it contains. If that does not
-            decide, Inductor compiles the region with and without Attacca's call, together with the
-            ops around it that Inductor may fuse with it. Equal regions are timed once for all
-            models, at the sizes at hand, and the result is kept in Attacca's cache. False, or
-            ATTACCA_TORCH_COMPARE=0 in the environment: the unfused path, which is the vendor
-            library's product and one pointwise kernel.
-        kernels: Whether epilogues may be fused into users' Triton kernels.
-        overlap: Whether regions beside a collective become one with it, as
-            :func:`all_gather_matmul` and its like are: rows travel while others are multiplied.
-            These regions are not measured, so that all ranks decide alike; give all ranks the same.
-        mode: "fp32" or "eager", as for :func:`attacca.compile`.
-        tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
-            what is not in the database is measured. Calls with other sizes measure nothing: they
-            use the database, which :func:`attacca.tune` fills, or the cost model.
-        tuning_seconds: The time limit for measuring the kernels of one region, in seconds; 0: what
-            is left of measuring_seconds and 0.6 more, at most 5. With 5 or less, only the kernels
-            that the cost model ranks best are timed, and a later compilation with more seconds
-            measures again.
-        measuring_seconds: The time limit for measuring one graph, in seconds; 0: 0.4 of the
-            time that Inductor alone is expected to take, at least 1. When it is over, the regions
-            that are not decided yet get the kernels that the cost model chooses: these are timed
-            beside the region's products alone, and what that does not decide is left to Inductor.
-            Later compilations take over such a verdict, unless they have twice the time or the
-            tuning database has changed.
-        batch_invariant: As for :func:`attacca.compile`: every product that Attacca can compute is
-            computed by it, also one without an epilogue, on every device, and nothing is measured.
-            The report names the products that are left, which may depend on the number of rows as
-            may reductions by Inductor (docs/numerics.md). Inductor's ``shape_padding`` and
-            ``coordinate_descent_tuning``, which change products by their shapes, are off.
-        group: A process group of ``torch.distributed`` whose ranks compile the same graphs in the
-            same order: rank 0 measures and decides for all, and its choices of kernels for the
-            sizes at hand go to every rank's tuning database. Where ranks have different regions,
-            none is fused. Inductor's cache is not used, since a rank that finds a graph there does
-            not wait for the others. None: each rank decides for itself.
-    """
-
-    policy: Policy = "measured"
-    compare: bool = os.environ.get("ATTACCA_TORCH_COMPARE", "1") != "0"
-    kernels: bool = True
-    overlap: bool = False
-    mode: Mode = "fp32"
-    tuning: Tuning = "measure"
-    tuning_seconds: float = 0.0
-    measuring_seconds: float = 0.0
-    batch_invariant: bool = False
-    group: Any = None
-
-    @classmethod
-    def of(cls, given: dict[str, Any]) -> Options:
-        """The options given by name, and the defaults of the others.
-
-        Raises:
-            Error: A value is unknown, out of range, or has no effect together with the others.
-        """
-        if given.get("batch_invariant") and "policy" not in given:
-            given = {**given, "policy": "always"}
-        options = cls(**given).check()
-        for name, cause in _without_effect(options):
-            if name in given:
-                raise Error(f"{name}={given[name]!r} has no effect with {cause}", name,
-                            "leave one of them out")
-        return options
-
-    def check(self) -> Options:
-        """Checks the values; returns the options.
-
-        Raises:
-            Error: A value is unknown or out of range; the group is none, or this process is not in
-                it.
-        """
-        _arguments.choice(self.policy, POLICIES, "policy")
-        for name, value in (("compare", self.compare), ("kernels", self.kernels),
-                            ("overlap", self.overlap), ("batch_invariant", self.batch_invariant)):
-            if not isinstance(value, bool):
-                raise Error(f"{name} is {value!r}", name, "give True or False")
-        _arguments.choice(self.mode, _arguments.MODES, "mode")
-        _arguments.choice(self.tuning, _arguments.TUNINGS, "tuning")
-        if self.batch_invariant and self.policy != "always":
-            raise Error("policy='measured' chooses by the number of rows", "policy",
-                        "leave it out with batch_invariant=True")
-        if self.batch_invariant and self.overlap:
-            raise Error("products that overlap with collectives are not batch-invariant",
-                        "overlap", "leave out one of overlap and batch_invariant")
-        if self.group is not None:
-            ranks_of(self.group)
-        return self._replace(
-            tuning_seconds=_arguments.seconds(self.tuning_seconds, "tuning_seconds"),
-            measuring_seconds=_arguments.seconds(self.measuring_seconds, "measuring_seconds"))
-
-
-def _without_effect(options: Options) -> Iterator[tuple[str, str]]:
-    """Options whose values have no effect, each with the option that causes it."""
-    measures = options.tuning in ("measure", "always")
-    if options.policy == "always":
-        if options.compare:
-            yield "compare", "policy='always', which compares nothing"
-        if measures:
-            yield "tuning", "policy='always', which measures nothing"
-        for name in ("tuning_seconds", "measuring_seconds"):
-            if getattr(options, name):
-                yield name, "policy='always', which measures nothing"
-        if options.group is not None:
-            yield "group", "policy='always', which measures nothing"
-    else:
-        if options.tuning_seconds and not measures:
-            yield "tuning_seconds", f"tuning={options.tuning!r}, which measures nothing"
-        if options.measuring_seconds and not options.compare:
-            yield "measuring_seconds", "compare=False, which times nothing beside Inductor"
-
-
 _QUICK = 5.0  # seconds in which kernels of one region are timed: tune/options.hpp says which
 _NO_EPILOGUE = "a product without an epilogue"
+_ALWAYS = "the policy is always"
+_LAUNCHED = ("cuda",)  # devices on which fewer launches take less time
 
 
 def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None) -> int:
@@ -199,43 +74,81 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     fused: list[_report.Entry] = []
     if options.overlap:
         found = _overlap(graph, found, options, fused)
-    verdicts, measuring = _judge_on_all(graph, found.regions, options, begun)
+    together = _together(found.regions, options)
+    verdicts, measuring = _judge_on_all(graph, found.regions, together, options, begun)
+    judged = _judged(found.regions, together, verdicts)
     left = [Left(each.node, "triton kernel", each.reason) for each in unused]
     products = {node.name: node for node in graph.nodes if is_product_op(node)}
     left += [Left(*each, operations=operations(products[each.node])
                   if each.node in products else 0.0) for each in found.left]
     replaced: dict[torch.fx.Node, torch.fx.Node] = {}
-    for region, verdict in zip(found.regions, verdicts):
+    for region, verdict, count in judged:
         if verdict.keep:
             region = reading(region, replaced)
         if verdict.keep and moves_collectives(region):
             left.append(Left(region.outputs[0].name, "region",
                              "its call would move a collective behind another"))
         elif verdict.keep:
-            fused.append(_report.Entry(tuple(n.name for n in region.covers),
-                                        tuple(n.name for n in region.outputs),
-                                        str(region.outputs[0].meta["val"].device), verdict.reason,
-                                        verdict.seconds, verdict.other_seconds,
-                                        verdict.unfused_seconds, verdict.against, region.graph))
+            fused.append(_entry(region, verdict, count))
             replaced.update(replace(graph, region, *_while_running(options)))
         else:
-            kind = "product" if verdict.reason == _NO_EPILOGUE else "region"
-            left.append(Left(region.outputs[0].name, kind, verdict.reason, verdict.other_seconds,
-                             verdict.seconds,
-                             sum(operations(n) for n in region.covers if is_product_op(n)),
-                             verdict.unfused_seconds, verdict.against))
+            left.append(_left(region, verdict, count))
     if options.batch_invariant:
         left = _naming_variant(left, products, {name for entry in fused for name in entry.nodes})
+    count = sum(entry.together for entry in fused)
     _logs.decided([(entry.outputs[0], entry.reason) for entry in fused],
                   [(each.node, each.reason) for each in left],
-                  f"{len(fused)} of {len(found.regions)} regions fused; {measuring}")
+                  f"{count} of {len(found.regions)} regions fused; {measuring}")
     alone = not fused and _left_by_policy(found.regions, options)
     _report.add(fused, left, measuring, "", _report.CPU_POLICY if alone else "")
     if fused:
-        remove_unused(graph, {node for region, verdict in zip(found.regions, verdicts)
-                              if verdict.keep for node in region.covers})
+        remove_unused(graph, {node for region, verdict, _ in judged if verdict.keep
+                              for node in region.covers})
     kernels.restore(graph, stand_ins)
-    return len(fused)
+    return count
+
+
+class _Judged(NamedTuple):
+    """What may become a call."""
+
+    region: Region
+    verdict: Verdict
+    together: int  # how many regions it computes
+
+
+def _judged(regions: Sequence[Region], together: Sequence[Together],
+            verdicts: Sequence[Verdict]) -> list[_Judged]:
+    """The regions and the groups, in an order in which they may be replaced. A group that is kept
+    has the place of its first member, and its members are left out."""
+    judged: dict[int, list[_Judged]] = {
+        place: [_Judged(region, verdict, 1)]
+        for place, (region, verdict) in enumerate(zip(regions, verdicts))}
+    for group, verdict in zip(together, verdicts[len(regions):]):
+        one = _Judged(group.region, verdict, len(group.members))
+        if verdict.keep:
+            for place in group.members:
+                judged[place] = []
+        judged[group.members[0]].append(one)
+    return [each for place in range(len(regions)) for each in judged[place]]
+
+
+def _entry(region: Region, verdict: Verdict, together: int) -> _report.Entry:
+    return _report.Entry(tuple(node.name for node in region.covers),
+                         tuple(node.name for node in region.outputs),
+                         str(region.outputs[0].meta["val"].device), verdict.reason,
+                         verdict.seconds, verdict.other_seconds, verdict.unfused_seconds,
+                         verdict.against, region.graph, together)
+
+
+def _left(region: Region, verdict: Verdict, together: int) -> Left:
+    if together > 1:
+        return Left(region.outputs[0].name, f"{together} products together", verdict.reason,
+                    verdict.other_seconds, verdict.seconds, 0.0, verdict.unfused_seconds,
+                    verdict.against)
+    kind = "product" if verdict.reason == _NO_EPILOGUE else "region"
+    return Left(region.outputs[0].name, kind, verdict.reason, verdict.other_seconds,
+                verdict.seconds, sum(operations(n) for n in region.covers if is_product_op(n)),
+                verdict.unfused_seconds, verdict.against)
 
 
 def _naming_variant(left: Sequence[Left], products: Mapping[str, torch.fx.Node],
@@ -266,40 +179,86 @@ def _left_by_policy(regions: Sequence[Region], options: Options) -> bool:
                                                 for r in regions if not r.bare)
 
 
-def _judge_on_all(graph: torch.fx.Graph, regions: Sequence[Region], options: Options,
-                  begun: float | None) -> tuple[list[Verdict], Measuring]:
+def _together(regions: Sequence[Region], options: Options) -> list[Together]:
+    """The regions that may be launched together. None with batch_invariant: the number of rows
+    decides whether they are; nor where no times decide."""
+    if options.batch_invariant or (options.policy == "measured" and not options.compare):
+        return []
+    if not any(region.outputs[0].meta["val"].device.type in _LAUNCHED for region in regions):
+        return []
+    return [group for group in find_together(regions)
+            if group.region.outputs[0].meta["val"].device.type in _LAUNCHED]
+
+
+def _judge_on_all(graph: torch.fx.Graph, regions: Sequence[Region], together: Sequence[Together],
+                  options: Options, begun: float | None) -> tuple[list[Verdict], Measuring]:
     """:func:`_judge_all`, by rank 0 if the options name a group."""
     def alone() -> tuple[list[Verdict], Measuring]:
-        return _judge_all(graph, regions, options, begun)
+        return _judge_all(graph, regions, together, options, begun)
 
     def sizes_of(region: Region) -> dict[str, int]:
         plan = compile_plan(nameless(region.graph), "cpu", options.mode, "known", 0, 1, None)
         return sizes_at_hand(region, plan)
     if options.group is None:
         return alone()
-    return _agree.decide(options.group, regions, alone, options.mode, sizes_of)
+    return _agree.decide(options.group, [*regions, *(each.region for each in together)], alone,
+                         options.mode, sizes_of)
 
 
-def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region], options: Options,
-               begun: float | None) -> tuple[list[Verdict], Measuring]:
-    """A verdict for each region, and what measuring took."""
+def _judge_all(graph: torch.fx.Graph, regions: Sequence[Region], together: Sequence[Together],
+               options: Options, begun: float | None) -> tuple[list[Verdict], Measuring]:
+    """A verdict for each region, then for each group of them, and what measuring took."""
     verdicts = [_judge_by_policy(region, options) for region in regions]
-    open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
     measuring = Measuring()
+    open_ = [i for i, verdict in enumerate(verdicts) if verdict is None]
+    groups = _judge_launches(together, options) if options.policy == "always" else []
     if open_ and options.compare:
-        try:
-            compared, measuring = judge(
-                graph, [regions[i] for i in open_], _while_running(options),
-                lambda region, seconds: _decisions(region, _within(options, seconds)),
-                Budget(_budget(options, begun)),
-                _effort(options), options.tuning == "always")
-        except Exception as failure:  # noqa: BLE001  such as a size that is unknown: not fused
-            compared = [not_compared(failure)] * len(open_)
+        compared, measuring = _compare_all(graph, [regions[i] for i in open_],
+                                           _at(together, open_), options, begun)
+        groups = compared[len(open_):]
     else:
         compared = [_judge_alone(regions[i], options) for i in open_]
     for i, verdict in zip(open_, compared):
         verdicts[i] = verdict
-    return [verdict for verdict in verdicts if verdict is not None], measuring
+    return [verdict for verdict in [*verdicts, *groups] if verdict is not None], measuring
+
+
+def _at(together: Sequence[Together], places: Sequence[int]) -> list[Together]:
+    """The groups, of which the regions are those at some places."""
+    now = {place: i for i, place in enumerate(places)}
+    return [group._replace(members=tuple(now[place] for place in group.members))
+            for group in together]
+
+
+def _compare_all(graph: torch.fx.Graph, regions: Sequence[Region], together: Sequence[Together],
+                 options: Options, begun: float | None) -> tuple[list[Verdict], Measuring]:
+    """The verdicts by comparing with Inductor."""
+    try:
+        return judge(graph, regions, together, _while_running(options),
+                     lambda region, seconds: _decisions(region, _within(options, seconds)),
+                     Budget(_budget(options, begun)), _effort(options), options.tuning == "always")
+    except Exception as failure:  # noqa: BLE001  such as a size that is unknown: not fused
+        return [not_compared(failure)] * (len(regions) + len(together)), Measuring()
+
+
+def _judge_launches(together: Sequence[Together], options: Options) -> list[Verdict]:
+    """The verdicts on groups for the policy "always": those are kept whose plans launch them
+    together."""
+    how = _without_measuring(options)
+    known: dict[str, Verdict] = {}
+
+    def verdict(region: Region) -> Verdict:
+        try:
+            decisions = _decisions(region, how)
+        except Error as error:
+            return Verdict(False, str(error))
+        if decisions and all(decision.together > 1 for decision in decisions):
+            return Verdict(True, f"{launches(decisions)}: {_ALWAYS}")
+        return Verdict(False, NOT_TOGETHER)
+    for group in together:
+        text = nameless(group.region.graph)
+        known[text] = known.get(text) or verdict(group.region)
+    return [known[nameless(group.region.graph)] for group in together]
 
 
 def _effort(options: Options) -> int:
@@ -339,7 +298,7 @@ def _judge_by_policy(region: Region, options: Options) -> Verdict | None:
                         or device.type != "cuda"):
         return Verdict(False, _NO_EPILOGUE)
     if options.policy == "always":
-        return Verdict(True, "the policy is always")
+        return Verdict(True, _ALWAYS)
     if device.type != "cuda":
         return Verdict(False, f"on {device.type} only the policy \"always\" fuses")
     if len(region.outputs) > 1 and not options.compare:
@@ -397,7 +356,11 @@ def sizes_at_hand(region: Region, plan: Plan) -> dict[str, int]:
     return sizes
 
 
+def _without_measuring(options: Options) -> Options:
+    """The options by which kernels are chosen from the database or by the model."""
+    return options if options.tuning in ("unfused", "model") else options._replace(tuning="known")
+
+
 def _while_running(options: Options) -> Run:
-    """How calls choose kernels: from the database or by the model; no call measures."""
-    return Run(contract(options.mode, options.batch_invariant),
-               options.tuning if options.tuning in ("unfused", "model") else "known")
+    """How calls choose kernels; no call measures."""
+    return Run(contract(options.mode, options.batch_invariant), _without_measuring(options).tuning)

@@ -10,6 +10,8 @@ import functools
 import json
 import math
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import torch
@@ -263,10 +265,19 @@ def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Reg
                            graph=region.graph.replace(f"({before}) {{", f"({after}) {{", 1))
 
 
+_NONE: Mapping[torch.fx.Node, torch.fx.Node] = MappingProxyType({})
+
+
 def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
-          outputs: list[torch.fx.Node]) -> str:
+          outputs: list[torch.fx.Node], same: Mapping[torch.fx.Node, torch.fx.Node] = _NONE) -> str:
     types = _types(importer, inputs, inputs)
-    lines = [text for node in nodes if (text := importer.statement(node))]
+    lines = []
+    for node in nodes:
+        text = importer.statement(node)
+        if text and same.get(node, node) is node:
+            for equal, kept in same.items():
+                text = text.replace(_name(equal), _name(kept))
+            lines.append(text)
     # One line: Inductor writes it into comments.
     body = "; ".join([*lines, f"return {', '.join(map(_name, outputs))}"])
     return f'graph "{name}"({types}) {{ {body} }}'
@@ -311,12 +322,11 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
     for region in found["regions"]:
         if region["kind"] not in ("gemm", "gated gemm", "user kernel"):
             continue
-        made = _region(importer, region, by_name, set(inputs), computed, sizes)
-        product = region["gemms"][0]["node"] if region["gemms"] else region["kernel"]["node"]
-        if isinstance(made, str):
-            left.append(Left(product, "product", made))
-        else:
-            regions.append(made)
+        try:
+            regions.append(_region(importer, region, by_name, set(inputs), computed, sizes))
+        except Refused as reason:
+            product = region["gemms"][0]["node"] if region["gemms"] else region["kernel"]["node"]
+            left.append(Left(product, "product", str(reason)))
     # The core's nodes that are parts of an FX node have no name in the graph.
     left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"]
              if r["node"] in by_name]
@@ -346,11 +356,15 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
 
 def _region(importer: Importer, region: dict[str, Any],
             by_name: dict[str, torch.fx.Node], given: set[torch.fx.Node],
-            computed: set[torch.fx.Node], sizes: set[torch.fx.Node]) -> Region | str:
-    """The region of the core as a region of the graph, or the reason why it cannot be one."""
+            computed: set[torch.fx.Node], sizes: set[torch.fx.Node]) -> Region:
+    """The region of the core as a region of the graph.
+
+    Raises:
+        Refused: It cannot be one.
+    """
     missing = [n for n in region["outputs"] if n not in by_name]
     if missing:
-        return f"the value {missing[0]} is not a node of the graph"
+        raise Refused(f"the value {missing[0]} is not a node of the graph")
     outputs = [by_name[name] for name in region["outputs"]]
     stop = given | {by_name[name] for name in region["inputs"] if name in by_name}
     if any(name not in by_name for name in region["inputs"]):
@@ -369,7 +383,18 @@ def _region(importer: Importer, region: dict[str, Any],
     for node in nodes:
         if node not in outputs and Importer.op(node) not in VIEWS | GATHERS \
                 and not all(user in covers or user in sizes for user in node.users):
-            return f"{node.name} is also used outside"
+            raise Refused(f"{node.name} is also used outside")
+    return region_of(importer, nodes, outputs, _is_bare(region))
+
+
+def region_of(importer: Importer, nodes: list[torch.fx.Node], outputs: list[torch.fx.Node],
+              bare: bool, same: Mapping[torch.fx.Node, torch.fx.Node] = _NONE) -> Region:
+    """The region that computes outputs by nodes, which are in the graph's order. ``same``: equal
+    nodes, of which the text has the latter.
+
+    Raises:
+        Refused: A node cannot be written, or a size is not an extent of what the nodes read.
+    """
     inputs = _operands(nodes)
     shapes = [[_dim(dim_text(size)) for size in node.meta["val"].shape] for node in inputs]
     known = sources(shapes)
@@ -377,10 +402,10 @@ def _region(importer: Importer, region: dict[str, Any],
               for size in node.meta["val"].shape for symbol in _dim(dim_text(size)).symbols}
     wanted |= {symbol for shape in shapes for dim in shape for symbol in dim.symbols}
     if unknown := sorted(wanted - set(known)):
-        return f"size {unknown[0]} is not an extent of its inputs"
+        raise Refused(f"size {unknown[0]} is not an extent of its inputs")
     name = "_".join(node.name for node in outputs)
-    return Region(_text(importer, name, inputs, nodes, outputs), inputs, outputs, nodes,
-                  _is_bare(region))
+    return Region(_text(importer, name, inputs, nodes, outputs, same), inputs, outputs, nodes,
+                  bare)
 
 
 def _is_bare(region: dict[str, Any]) -> bool:

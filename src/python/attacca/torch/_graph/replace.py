@@ -8,7 +8,9 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from .._ops.region import empty_results, region as region_op, signature_of
 from .._ops.text_argument import written
-from .regions import Region
+from .importer import Importer
+from .regions import VIEWS, Region
+from .static import is_size
 
 
 def replace(graph: torch.fx.Graph, region: Region, mode: str,
@@ -18,6 +20,7 @@ def replace(graph: torch.fx.Graph, region: Region, mode: str,
     arguments = (list(region.inputs), text, mode, tuning, 0.0)
     fake = [node.meta["val"] for node in region.inputs]
     faking = next((value.fake_mode for value in fake if isinstance(value, FakeTensor)), None)
+    _advance_views(region)
     dead = _left_dead(region)
     with graph.inserting_before(_place(region, dead)):
         call = graph.call_function(region_op, arguments)
@@ -68,10 +71,36 @@ def moves_collectives(region: Region) -> bool:
                for node in _moved(region, _left_dead(region)))
 
 
+def views_behind(node: torch.fx.Node, first: torch.fx.Node) -> list[torch.fx.Node] | None:
+    """The nodes, behind another, by which a node is a view of values before it, such as a weight
+    that is transposed late. None: it is no such view."""
+    if node < first:
+        return []
+    if node.op != "call_function" or not (Importer.op(node) in VIEWS or is_size(node)):
+        return None
+    found = [node]
+    for operand in node.all_input_nodes:
+        behind = views_behind(operand, first)
+        if behind is None:
+            return None
+        found += behind
+    return found
+
+
+def _advance_views(region: Region) -> None:
+    """Moves views that the region reads before its first output, where what they are views of
+    allows it: then the outputs' users need not be moved."""
+    first = min(region.outputs)
+    views = {view for node in region.inputs for view in views_behind(node, first) or ()}
+    for view in sorted(views):
+        first.prepend(view)
+
+
 def _moved(region: Region, dead: set[torch.fx.Node]) -> set[torch.fx.Node]:
     """The users of the region's outputs that come before its last input, with what depends on
-    them."""
-    last = max(region.inputs)
+    them. Inputs that :func:`_advance_views` moves do not count."""
+    first = min(region.outputs)
+    last = max((node for node in region.inputs if not views_behind(node, first)), default=first)
     moved: set[torch.fx.Node] = set()
     pending = list(region.outputs)
     while pending:

@@ -1,0 +1,73 @@
+"""Verdicts that are kept in Attacca's cache for later processes."""
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+from typing import NamedTuple
+
+import torch
+
+from .. import __version__, _core
+from ._compare import Run, Verdict
+from ._graph.regions import Region
+from ._kept import keep, recall
+
+
+def file_of(key: str, region: Region, run: Run, effort: int) -> pathlib.Path:
+    """The file of a region's verdict. ``key``: describes the region."""
+    from torch._inductor import config
+
+    device = region.outputs[0].meta["val"].device
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
+                config.coordinate_descent_tuning, config.triton.cudagraphs]
+    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, effort,
+             key]
+    text = "\n".join(map(str, parts))
+    return (pathlib.Path(_core.cache_directory()) / "torch"
+            / f"{hashlib.sha256(text.encode()).hexdigest()}.json")
+
+
+class _Unsettled(NamedTuple):
+    """When a verdict that came for want of time is used again."""
+
+    seconds: float  # of the budget: where it is over twice as large, the region is measured
+    database: list[int]  # its state: where it is another, there may be another choice of kernels
+
+
+def _database_state() -> list[int]:
+    try:
+        info = os.stat(pathlib.Path(_core.cache_directory()) / "tuned.sqlite")
+    except OSError:
+        return []
+    return [info.st_mtime_ns, info.st_size]
+
+
+def keep_verdict(path: pathlib.Path, verdict: Verdict, unsettled: bool, seconds: float) -> None:
+    """Keeps a verdict. ``unsettled``: it may change with more time than these seconds, or with
+    another choice of kernels."""
+    keep(path, [verdict, _Unsettled(seconds, _database_state()) if unsettled else None])
+
+
+def recall_verdict(path: pathlib.Path, budget: float) -> Verdict | None:
+    """The verdict that was kept; None: there is none, or it is to be found again with a budget of
+    so many seconds."""
+    try:
+        verdict, unsettled = recall(path)
+        if unsettled:
+            seconds, database = _Unsettled(*unsettled)
+            if budget > 2 * seconds or database != _database_state():
+                return None
+        return Verdict(*verdict)
+    except (ValueError, TypeError):  # no file, or one of another format
+        return None
+
+
+def templates_stamp() -> str:
+    """A text that changes when the kernel templates do."""
+    try:
+        directory = _core.template_directory()
+        return f"{directory} {os.stat(directory).st_mtime}"
+    except Exception:  # noqa: BLE001  none are installed
+        return "none"
