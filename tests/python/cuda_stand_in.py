@@ -318,6 +318,34 @@ class TorchGraphs(unittest.TestCase):
         else:
             self.assertRegex(graph.left[-1].reason, "unfused")
 
+    def test_products_of_one_input_become_one_call(self):
+        """The plan's own decision: the cost model expects three small launches to take longer."""
+        import torch
+        from torch._subclasses.fake_tensor import FakeTensorMode
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        import attacca.torch
+        from attacca.torch._rewrite import Options, rewrite
+
+        def layer(x, q, k, v):
+            q, k, v = (torch.nn.functional.linear(x, w) for w in (q, k, v))
+            return q.view(16, -1, 60).cumsum(0), k.cumsum(0), v.view(16, -1, 60)
+        for batch_invariant in (False, True):
+            with FakeTensorMode():
+                given = [torch.empty(n, 2040, device="cuda", dtype=torch.bfloat16)
+                         for n in (16, 2040, 1020, 1020)]
+                module = make_fx(layer, tracing_mode="fake")(*given)
+            attacca.torch.reset()
+            options = Options(policy="always", batch_invariant=batch_invariant)
+            self.assertEqual(rewrite(module.graph, options), 3)
+            fused = attacca.torch.report().graphs[0].fused
+            self.assertEqual([each.together for each in fused],
+                             [1, 1, 1] if batch_invariant else [3])
+        self.assertNotIn("in one launch", fused[0].reason)
+        plan = attacca.compile("graph g(x: bf16[M, 2040], q: bf16[2040, 2040], k: bf16[1020, 2040])"
+                               " {\n  return x @ transpose(q), x @ transpose(k)\n}", device="cuda")
+        self.assertEqual([each.together for each in plan.prepare(M=16).decisions], [2, 2])
+
     def test_a_users_kernel_and_its_tail(self):
         import attacca.torch
         from attacca.torch import _rewrite

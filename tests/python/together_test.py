@@ -153,6 +153,18 @@ class Finding(unittest.TestCase):
                 (lambda x, q, k: (x @ q.t() + q[0, 0], x @ k.t() + k[:, 0]), WQ, WK)]:
             self.assertEqual(groups_of(function, X, *weights), [])
 
+    def test_views_of_results_are_stored_once(self):
+        """Each region, too, leaves views of what it stores to others."""
+        def layer(x, q, k):
+            q = F.linear(x, q)
+            return q.cumsum(0), q.view(6, -1, 4).cumsum(0), F.linear(x, k).view(6, -1, 4).cumsum(0)
+        graph = traced(layer, X, WQ, WK).graph
+        found = regions.find(graph).regions
+        self.assertEqual([[node.name for node in region.outputs] for region in found],
+                         [["mm"], ["view_1"]])
+        group, = find_together(found)
+        self.assertEqual(names(group), ["mm", "mm_1"])
+
     def test_a_product_that_is_stored_in_any_case(self):
         """Query and key with norms of their own, as Qwen3's: their squares are left to others."""
         def layer(x, q, k, v):
@@ -440,8 +452,8 @@ class Judged(unittest.TestCase):
         self.assertEqual(self.left_together(graph), [])
         # Its members are not listed as left.
         self.assertEqual([left for left in graph.left if left.op == "region"], [])
-        # The query, key and value, which are equal, the last product, and the group.
-        self.assertEqual(graph.measuring[1:], (4, 0, 4, 0))
+        # Four products, of which key and value differ in the views of their results, and the group.
+        self.assertEqual(graph.measuring[1:], (5, 0, 5, 0))
         self.assertIn("3 together", str(attacca.torch.report()))
         self.assertIn("4 regions fused", str(attacca.torch.report()))
         self.assertIn("3 products in one launch", attacca.torch.report().details())
@@ -452,14 +464,14 @@ class Judged(unittest.TestCase):
         for times in ([WINS] * 4, []):
             graph = self.compile(times, rows=6, model=two)
             self.assertEqual([fused.together for fused in graph.fused], [3, 1, 3, 1])
-        self.assertEqual(graph.measuring[1:], (5, 5, 0, 0))
-        for times in ([WINS, *[LOSES] * 5], []):
+        self.assertEqual(graph.measuring[1:], (6, 6, 0, 0))
+        for times in ([WINS, *[LOSES] * 6], []):
             graph = self.compile(times, rows=8, model=two)
             self.assertEqual((len(graph.fused), len(self.left_together(graph))), (0, 2))
 
     def test_launches_of_each_that_are_faster(self):
         """The members are judged as if there were no group."""
-        graph = self.compile([seconds(20, 15), WINS, WINS, LOSES], rows=9)
+        graph = self.compile([seconds(20, 15), WINS, WINS, LOSES, LOSES], rows=9)
         self.assertEqual([fused.together for fused in graph.fused], [1, 1])
         left, = self.left_together(graph)
         self.assertEqual(left.op, "3 products together")
@@ -469,18 +481,18 @@ class Judged(unittest.TestCase):
                          (*(each.captured for each in seconds(20, 15)), "launches of each"))
 
     def test_products_of_atens_that_are_faster(self):
-        graph = self.compile([WINS, *[LOSES] * 4], rows=10)
+        graph = self.compile([WINS, *[LOSES] * 5], rows=10)
         self.assertEqual(graph.fused, ())
         left, = self.left_together(graph)
         self.assertIn("no kernel is faster than ATen's: 50.0 us", left.reason)
 
     def test_what_the_plan_does_not_launch_together_is_not_timed(self):
-        for times in ([WINS, WINS, LOSES], []):
+        for times in ([WINS, WINS, LOSES, LOSES], []):
             graph = self.compile(times, launched_alone, rows=11)
             left, = self.left_together(graph)
             self.assertEqual(left.reason, "its products are not launched together")
             self.assertEqual([fused.together for fused in graph.fused], [1, 1])
-        self.assertEqual(graph.measuring.known, 4)
+        self.assertEqual(graph.measuring.known, 5)
 
     def test_some_of_the_products_in_one_launch(self):
         def some(region, options):
@@ -513,11 +525,11 @@ class Judged(unittest.TestCase):
             asked.append(products(region.graph))
             return launched_together(region, options)
         self.compile([WINS, WINS, WINS], decide, rows=14)
-        self.assertEqual(asked, [1, 1, 1, 3])
+        self.assertEqual(asked, [1, 1, 1, 1, 3])
 
     def test_a_member_whose_verdict_is_known(self):
         """The group is decided, and the member's verdict is used if the group is left."""
-        self.compile([LOSES, *[WINS] * 3], rows=15)
+        self.compile([LOSES, *[WINS] * 4], rows=15)
         asked = []
 
         def decide(region, options):
@@ -536,7 +548,7 @@ class Judged(unittest.TestCase):
             if products(region.graph) > 1:
                 raise attacca.Error("no template")
             return launched_alone(region, options)
-        graph = self.compile([WINS] * 3, fails, rows=16)
+        graph = self.compile([WINS] * 4, fails, rows=16)
         self.assertEqual(len(graph.fused), 4)
         self.assertEqual(self.left_together(graph)[0].reason, "no template")
 

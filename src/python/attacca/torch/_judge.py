@@ -263,8 +263,9 @@ def _choose(groups: Sequence[_Group], decide: Decide, budget: Budget, effort: in
     compiled = 0
 
     def choose(group: _Group) -> _Chosen:
-        left = budget.left()
-        seconds = left + _OVERRUN if left >= _LEAST_TUNING else 0.0
+        count = max(1, len(group.around.parts))  # tuned one after another, if they are not known
+        left = budget.left() / count
+        seconds = left + _OVERRUN / count if left >= _LEAST_TUNING else 0.0
         return _Chosen(decide(group.region, seconds), seconds == 0)
     with ThreadPoolExecutor(_WORKERS) as pool:
         choices = {group: pool.submit(choose, group) for group in groups}

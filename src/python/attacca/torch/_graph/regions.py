@@ -10,7 +10,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -365,7 +365,7 @@ def _region(importer: Importer, region: dict[str, Any],
     missing = [n for n in region["outputs"] if n not in by_name]
     if missing:
         raise Refused(f"the value {missing[0]} is not a node of the graph")
-    outputs = [by_name[name] for name in region["outputs"]]
+    outputs = _stored_once([by_name[name] for name in region["outputs"]])
     stop = given | {by_name[name] for name in region["inputs"] if name in by_name}
     if any(name not in by_name for name in region["inputs"]):
         # Values between nodes, such as sums of quantised weights: this region computes them, from
@@ -385,6 +385,34 @@ def _region(importer: Importer, region: dict[str, Any],
                 and not all(user in covers or user in sizes for user in node.users):
             raise Refused(f"{node.name} is also used outside")
     return region_of(importer, nodes, outputs, _is_bare(region))
+
+
+def _stored_once(outputs: list[torch.fx.Node]) -> list[torch.fx.Node]:
+    """The outputs that are not views of others: those are left to Inductor, which copies
+    nothing."""
+    def is_of_another(node: torch.fx.Node) -> bool:
+        while is_view(node):
+            node = node.all_input_nodes[0]
+            if node in outputs:
+                return True
+        return False
+    return [node for node in outputs if not is_of_another(node)]
+
+
+def is_view(node: torch.fx.Node) -> bool:
+    """Whether a node is a view of its first operand; one of a split's parts is, too."""
+    if node.op != "call_function" or Importer.op(node) not in VIEWS or not node.args:
+        return False
+    source = node.args[0]
+    return isinstance(source, torch.fx.Node) and (Importer.op(node) != "getitem"
+                                                  or is_view(source))
+
+
+def viewed_in(node: torch.fx.Node, nodes: Collection[torch.fx.Node]) -> torch.fx.Node:
+    """The first of the nodes that a node is a view of."""
+    while is_view(node) and node.all_input_nodes[0] in nodes:
+        node = node.all_input_nodes[0]
+    return node
 
 
 def region_of(importer: Importer, nodes: list[torch.fx.Node], outputs: list[torch.fx.Node],

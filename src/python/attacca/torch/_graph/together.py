@@ -16,7 +16,7 @@ from ..._functions.table import Refused
 from .._ops.region import nameless
 from .importer import Importer
 from .kernels import is_stand_in
-from .regions import VIEWS, Region, is_product_op, region_of
+from .regions import Region, is_product_op, is_view, region_of, viewed_in
 from .replace import views_behind
 
 MOST = 8  # products of one launch
@@ -78,7 +78,7 @@ def _part(importer: Importer, place: int, region: Region,
         return None
     views = _views_of(left[0], results)
     covers = set(region.covers)
-    outputs = list(dict.fromkeys(_computed(node, covers) for node in region.outputs))
+    outputs = list(dict.fromkeys(viewed_in(node, covers) for node in region.outputs))
     if products[0] in outputs:
         outputs = products  # it is stored in any case; its readers compute the rest, too
     try:
@@ -91,25 +91,9 @@ def _part(importer: Importer, place: int, region: Region,
 def _views_of(rows: Any, results: set[torch.fx.Node]) -> tuple[torch.fx.Node, ...]:
     """The node and what it is a view of, back to a value that is none or that a region computes."""
     chain: list[torch.fx.Node] = [rows]
-    while _is_view(chain[-1]) and chain[-1] not in results:
+    while is_view(chain[-1]) and chain[-1] not in results:
         chain.append(chain[-1].all_input_nodes[0])
     return tuple(chain)
-
-
-def _is_view(node: torch.fx.Node) -> bool:
-    """Whether the node is a view of its first operand; one of a split's parts is, too."""
-    if node.op != "call_function" or Importer.op(node) not in VIEWS or not node.args:
-        return False
-    source = node.args[0]
-    return isinstance(source, torch.fx.Node) and (Importer.op(node) != "getitem"
-                                                  or _is_view(source))
-
-
-def _computed(output: torch.fx.Node, covers: set[torch.fx.Node]) -> torch.fx.Node:
-    """The node of the region that an output is a view of."""
-    while _is_view(output) and output.all_input_nodes[0] in covers:
-        output = output.all_input_nodes[0]
-    return output
 
 
 def _needed(outputs: Sequence[torch.fx.Node], region: Region,
