@@ -114,6 +114,51 @@ class Blocks(Check):
                     self.assertGreater(len(self.fused()), 0)
 
 
+class Projections(nn.Module):
+    """A query, a key and a value."""
+
+    def __init__(self, bias):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, n, bias=bias)
+                                    for n in (WIDTH, WIDTH // 4, WIDTH // 4))
+
+    def forward(self, x):
+        x = torch.tanh(x)
+        return torch.cat([layer(x).view(-1, layer.out_features // 16, 16).softmax(-1)
+                          for layer in self.layers], 1)
+
+
+class Together(Check):
+    def check(self, bias, counts, **how):
+        self.setUp()
+        model = Projections(bias).to(DEVICE, torch.bfloat16).eval()
+        compiled = torch.compile(model, backend="attacca", **how)
+        with torch.no_grad():
+            for count in counts:
+                x = rows(count)
+                self.assert_as_exact(compiled(x), model, x)
+        return self.fused()
+
+    def test_by_the_policy_always(self):
+        for bias in (False, True):
+            for counts, dynamic in (([1], False), ([16], False), ([100, 7, 33], True)):
+                with self.subTest(bias=bias, counts=counts):
+                    fused = self.check(bias, counts, options=ALWAYS, dynamic=dynamic)
+                    if GPU:
+                        self.assertEqual([each.together for each in fused], [3], fused)
+                        self.assertEqual(fused[0].calls, len(counts))
+
+    def test_by_measuring(self):
+        for bias in (False, True):
+            for count in (1, 16, 128):
+                self.check(bias, [count], options={"measuring_seconds": 60}, dynamic=False)
+                print(attacca.torch.report().details(), flush=True)
+                self.check(bias, [count], options={"measuring_seconds": 60}, dynamic=False)
+                if GPU:
+                    measuring = attacca.torch.report().graphs[-1].measuring
+                    self.assertEqual(measuring.known, measuring.regions)
+
+
 class Graphs(Check):
     def test_a_batch_of_any_size_compiles_once(self):
         model = mlp()

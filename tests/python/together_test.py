@@ -4,6 +4,7 @@ it."""
 import contextlib
 import copy
 import os
+import pathlib
 import random
 import tempfile
 import types
@@ -518,14 +519,32 @@ class Judged(unittest.TestCase):
         self.assertIn("2 products in one launch: it took 21.0 us, Inductor's own 25.0",
                       fused.reason)
 
-    def test_kernels_of_the_members_are_chosen_first(self):
+    def test_kernels_of_the_members_are_tuned_first(self):
         asked = []
 
         def decide(region, options):
-            asked.append(products(region.graph))
+            asked.append((products(region.graph), options.tuning))
             return launched_together(region, options)
         self.compile([WINS, WINS, WINS], decide, rows=14)
-        self.assertEqual(asked, [1, 1, 1, 1, 3])
+        self.assertEqual(asked, [(1, "measure")] * 4 + [(3, "known")])
+
+    def test_a_verdict_for_want_of_time(self):
+        """It holds until there is more; one that the plan's choice decided, until that changes."""
+        short = {"measuring_seconds": 1e-6}
+
+        def modelled(region, options):
+            return tuple(each._replace(source="model") for each in launched_together(region,
+                                                                                     options))
+        for times, options in [([WINS] * 3, short), ([], short), ([WINS, LOSES, WINS], {}),
+                               ([], {})]:
+            graph = self.compile(times, modelled, rows=18, **options)
+            self.assertEqual(bool(self.together(graph)), options == short)
+        database = pathlib.Path(os.environ["ATTACCA_CACHE_DIR"]) / "tuned.sqlite"
+        self.addCleanup(database.unlink, missing_ok=True)
+        self.compile([WINS] * 4, launched_alone, rows=19)
+        database.write_bytes(b"0")
+        graph = self.compile([WINS, WINS], rows=19)
+        self.assertEqual([fused.together for fused in graph.fused], [3, 1])
 
     def test_a_member_whose_verdict_is_known(self):
         """The group is decided, and the member's verdict is used if the group is left."""

@@ -6,9 +6,9 @@ built and timed in processes of their own while Inductor compiles what may have 
 
 Regions that may be launched together are decided in this order:
 
-1. The kernels of each region are chosen, which is needed in any case.
+1. The kernels of each region are chosen and tuned, which is needed in any case.
 2. If a plan of all of them launches them together, its call is timed, first beside calls of each
-   region, then as any region's.
+   region, then as any region's. The plan itself tunes nothing.
 3. If it is kept, its regions are not compared themselves. Otherwise they are, as other regions.
 
 So the call is not slower than all of its regions fused one by one, nor than all of them left to
@@ -263,10 +263,10 @@ def _choose(groups: Sequence[_Group], decide: Decide, budget: Budget, effort: in
     compiled = 0
 
     def choose(group: _Group) -> _Chosen:
-        count = max(1, len(group.around.parts))  # tuned one after another, if they are not known
-        left = budget.left() / count
-        seconds = left + _OVERRUN / count if left >= _LEAST_TUNING else 0.0
-        return _Chosen(decide(group.region, seconds), seconds == 0)
+        left = budget.left()
+        seconds = left + _OVERRUN if left >= _LEAST_TUNING else 0.0
+        # Its regions are tuned by themselves, and one launch of several is not.
+        return _Chosen(decide(group.region, 0.0 if group.is_together else seconds), seconds == 0)
     with ThreadPoolExecutor(_WORKERS) as pool:
         choices = {group: pool.submit(choose, group) for group in groups}
         # Those that the products' time rarely decides come first.
