@@ -25,7 +25,7 @@ import attacca
 import attacca.torch
 from attacca._plan import Decision
 from attacca.torch import _agree, _compare, _judge, _rewrite, _timing
-from attacca.torch._graph import regions, static
+from attacca.torch._graph import regions, static, surroundings
 from attacca.torch._graph.importer import Importer
 from attacca.torch._graph.replace import moves_collectives, remove_unused, replace
 from attacca.torch._graph.together import MOST, find_together
@@ -623,6 +623,50 @@ class Timed(unittest.TestCase):
         alone = _compare.products_alone(module, group.region)
         self.assertEqual([str(node.target) for node in alone.module.graph.nodes
                           if "mm" in str(node.target)], ["aten.mm.default"] * 2)
+
+
+    def test_with_the_ops_around_a_group(self):
+        """As Inductor compiles them, with the call and without."""
+        class Layers(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(32, 16), nn.Linear(32, 24)
+
+            def forward(self, x):
+                x = F.layer_norm(x, (32,))
+                a, b = (F.relu(layer(x)).view(*x.shape[:2], -1, 4) for layer in (self.a, self.b))
+                return a.mean(-1) * 2, torch.sort(a, 1)[0], b.transpose(1, 2).amax(-1)
+        seen = []
+
+        def judge_all(graph, given, together, options, begun):
+            with torch.utils._python_dispatch._disable_current_modes(), torch.no_grad():
+                taken = {node for region in given for node in region.covers}
+                group, = together
+                near = surroundings.around(group.region, taken)
+                around = _compare.Around(graph.owning_module, group.region, near, group.parts)
+                theirs, inductor = _compare.inductors(around)
+                inputs, = _timing.input_sets(theirs.inputs)
+                whole = surroundings.with_surroundings(group.region, near)
+                ours = static.copy(around.root, whole.inputs, whole.covers, whole.outputs)
+                _compare._put(ours, group.region, _compare.Run("fp32", "known"))
+                ops = [Importer.op(node) for node in ours.module.graph.nodes
+                       if node.op == "call_function"]
+                seen.append((len(near), ops.count("attacca.region"), "aten.addmm" in ops))
+                for got, want in zip(static.compiled(ours)(list(inputs)), inductor(list(inputs))):
+                    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-4)
+            return ([_compare.Verdict(False, "")] * (len(given) + len(together)),
+                    attacca.torch.Measuring())
+        for dynamic in (False, True):
+            torch._dynamo.reset()
+            with mock.patch.object(_rewrite, "_judge_all", judge_all), as_on_a_gpu(), \
+                    torch._inductor.config.patch(fx_graph_cache=False), \
+                    torch._functorch.config.patch(enable_autograd_cache=False), torch.no_grad():
+                torch.compile(Layers().eval(), backend="attacca", dynamic=dynamic)(
+                    torch.randn(3, 5, 32))
+        self.assertEqual(len(seen), 2)
+        for near, calls, products_left in seen:
+            self.assertGreater(near, 2)
+            self.assertEqual((calls, products_left), (1, False))
 
 
 class Ranks(unittest.TestCase):
