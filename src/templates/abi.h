@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define ATTACCA_ABI_VERSION 5
+#define ATTACCA_ABI_VERSION 6
 
 /* A vector that the kernel stages itself for a row or column slot, in the KERNEL's coordinates (the
  * caller exchanges rows and columns for swapped templates): element i of batch b is the `bytes`
@@ -81,6 +81,10 @@ typedef struct {
   int32_t groups;
   /* Of templates that gather: row m of the product is the row of A that element m names. */
   attacca_row_index a_rows;
+  /* Of templates of weights in MXFP4: the u8 scales of B's and of B1's weights, one for each 32
+   * along k. The pointers of b and b1 are those of codes, two a byte; their strides count weights,
+   * and those of the scales are a 32nd of them. */
+  const void* mxfp4_scales[2];
 } attacca_gemm_arguments;
 
 typedef struct {

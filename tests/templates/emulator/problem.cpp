@@ -10,6 +10,7 @@
 
 #include "ir/graph/dtype.hpp"
 #include "ir/interpret/groups.hpp"
+#include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/packed.hpp"
 #include "support/check.hpp"
 
@@ -229,6 +230,11 @@ void Problem::make_factors() {
   }
   if (info_.grouped) make_groups();
   if (info_.gathered) make_named_rows(rows);
+  if (info_.mxfp4) {
+    arguments_.a = a_.view;
+    make_mxfp4();
+    return;
+  }
   b_ = make_matrices(arguments_.k, arguments_.n, b, info_.widened ? 8 : bits, true, matrices());
   if (info_.widened && random_() % 2) arguments_.packed.zero = 128;  // s8
   arguments_.a = a_.view;
@@ -312,6 +318,36 @@ void Problem::make_packed() {
   arguments_.packed.zero = layout.zero();
   arguments_.packed.has_zeros = packing.zeros;
   description_ += ", " + to_string(packing);
+}
+
+// Any codes, with scales that keep every sum exact; in some problems a few of them are NaN. The two
+// weights of a gate are halves of the rows of one matrix, or its rows by turns.
+void Problem::make_mxfp4() {
+  const int sets = info_.accumulators, n = arguments_.n, k = arguments_.k;
+  const int64_t rows = int64_t{sets} * n, weights = matrices() * rows * k;
+  for (int64_t i = 0; i < weights / 2; ++i)
+    codes_.push_back(static_cast<uint8_t>(random_() & 0xff));
+  const bool nans = random_() % 4 == 0;
+  for (int64_t i = 0; i < weights / ir::kMxFp4Block; ++i)
+    powers_.push_back(nans && random_() % 64 == 0 ? uint8_t{255}
+                                                  : static_cast<uint8_t>(125 + random_() % 5));
+  const bool by_turns = random_() % 2, second_first = random_() % 2;
+  const int64_t column = int64_t{k} * (by_turns ? sets : 1);
+  for (int s = 0; s < sets; ++s) {
+    const int64_t first =
+        (sets == 2 && (s == 0) == second_first) ? int64_t{k} * (by_turns ? 1 : n) : 0;
+    (s == 0 ? arguments_.b : arguments_.b1) = {codes_.data() + first / 2, 1, column, rows * k};
+    arguments_.mxfp4_scales[s] = powers_.data() + first / ir::kMxFp4Block;
+  }
+  description_ += fmt::format(", mxfp4 by turns {}, second first {}, with NaN {}", by_turns,
+                              second_first, nans);
+}
+
+float Problem::mxfp4_weight(int s, int matrix, int k, int n) const {
+  const int64_t at = offset(s == 0 ? arguments_.b : arguments_.b1, matrix, k, n);
+  const uint32_t byte = read(s == 0 ? arguments_.b.pointer : arguments_.b1.pointer, at / 2, 1);
+  const uint32_t power = read(arguments_.mxfp4_scales[s], at / ir::kMxFp4Block, 1);
+  return static_cast<float>(ir::mxfp4_value(byte >> (4 * (at % 2)), power));
 }
 
 // B and B1 by turns in the columns of one matrix.
@@ -425,6 +461,7 @@ float Problem::product(int s, int batch, int m, int n) const {
   const auto decode_factor = factor_decoder(info_);
   const auto decode_weight = [&](int k) {
     const int64_t at = offset(b, matrix, k, n);
+    if (info_.mxfp4) return mxfp4_weight(s, matrix, k, n);
     if (info_.packed_bits > 0) return static_cast<float>(weights_.number_at(n * arguments_.k + k));
     if (!info_.widened) return decode_factor(read(b.pointer, at, bytes));
     const uint32_t byte = read(b.pointer, at, 1);

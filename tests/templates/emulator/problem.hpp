@@ -49,11 +49,13 @@ class Problem {
   void make_alternate_fulls();
   void make_alternate_rows();
   void make_packed();
+  void make_mxfp4();
   void make_scales();
   float scale(int batch, int m, int n, int k) const;
   int matrices() const { return info_.grouped ? arguments_.groups : arguments_.batch; }
   int matrix_of(int batch, int m) const;
   int row_of_a(int m) const;
+  float mxfp4_weight(int s, int matrix, int k, int n) const;
   float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
   bool maximum_as_expected(std::string& difference) const;
@@ -69,7 +71,8 @@ class Problem {
   std::vector<int32_t> narrow_;  // the same as s32
   float maximum_ = 0;
   Vector row_[2], column_[2];
-  ir::Tensor packed_, weights_;  // a packed B, and what it stands for
+  ir::Tensor packed_, weights_;          // a packed B, and what it stands for
+  std::vector<uint8_t> codes_, powers_;  // of weights in MXFP4
 };
 
 }  // namespace attacca::emulator

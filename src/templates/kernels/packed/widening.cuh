@@ -13,9 +13,9 @@ namespace attacca_wgmma {
 
 constexpr int kSteps = kRowBytes / kStepBytes;  // steps of a stage, 16 values of k each
 
-// A thread's registers of wgmma's A in one step.
+// A thread's registers of wgmma's A in one step, for each of its parts and sets.
 struct Fragments {
-  uint32_t of[kGroupParts][4];
+  uint32_t of[kInstructions][4];
 };
 
 // Each lane reads the stage by itself: it may be released only when all lanes have read it.
@@ -42,7 +42,10 @@ struct WideningFeed : Loads {
                                                 Ring& ring, Accumulators& sum) {
     const int k_tiles = range.tiles();
     clear(sum);
-    if (k_tiles == 0) return;  // other blocks multiply all of K
+    if (k_tiles == 0) {  // other blocks multiply all of K, or the rows are of no group
+      if constexpr (kPingpong && kGrouped) give_turn(shared, group, block, readers.lane);
+      return;
+    }
     // Half of the steps are multiplied while the other half is widened.
     Fragments steps[kSteps];
     constexpr int kHalf = kSteps / 2;
@@ -50,7 +53,7 @@ struct WideningFeed : Loads {
 #pragma unroll
       for (int i = 0; i < kHalf; ++i) widener.widen(half * kHalf + i, steps[half * kHalf + i]);
     };
-    wait_for(shared.full(ring.stage), ring.round & 1);
+    wait_for_stage(shared, ring);
     widener.fetch(ring.stage);
     widen_half(0);
     const uint64_t rows = tile_descriptor<false>(shared.a(0));
@@ -68,12 +71,12 @@ struct WideningFeed : Loads {
           const uint64_t b =
               moved_descriptor(rows, stage * (kStageBytes / 16) + step * (kStepBytes / 16));
 #pragma unroll
-          for (int part = 0; part < kGroupParts; ++part)
-            multiply(sum.of_instruction[part], steps[step].of[part], b);
+          for (int i = 0; i < kInstructions; ++i)
+            multiply(sum.of_instruction[i], steps[step].of[i], b);
         }
         products_commit();
         if (half == 1 && more) {
-          wait_for(shared.full(ring.stage), ring.round & 1);
+          wait_for_stage(shared, ring);
           widener.fetch(ring.stage);
         }
         // Wait for all products but those of this half.

@@ -57,9 +57,16 @@ constexpr bool kSharedTail = kConfig.shared_tail;
 constexpr int kSplits = kSharedTail ? kSharers : kConfig.cluster_k;  // blocks that share a tile's K
 constexpr int kStages = kConfig.stages, kBlocks = kConfig.blocks;
 constexpr bool kPromote = kConfig.promote, kScaled = kConfig.scaled, kDirect = kConfig.direct;
-// Whether a stage has the scales of its blocks too (feed/staged_scales.cuh).
+#ifdef MXFP4
+constexpr bool kMxFp4 = true;  // B is weights in MXFP4 (grouped_mxfp4/feed.cuh)
+#else
+constexpr bool kMxFp4 = false;
+#endif
+// Whether a stage has the scales of its blocks too (feed/staged_scales.cuh, or those of MXFP4).
 #if defined(OVERLAPPED) || defined(TURNS)
 constexpr bool kStagedScales = kScaled;
+#elif defined(MXFP4)
+constexpr bool kStagedScales = true;
 #else
 constexpr bool kStagedScales = false;
 #endif
@@ -69,7 +76,9 @@ constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 }  // namespace attacca_wgmma
 
 // Defines struct Weights: what a stage holds of B.
-#if defined(BYTE_WEIGHTS)
+#if defined(MXFP4)
+#include "grouped_mxfp4/weights.cuh"
+#elif defined(BYTE_WEIGHTS)
 #include "wide/weights.cuh"
 #elif defined(CODE_BITS)
 #include "packed/weights.cuh"
@@ -114,8 +123,11 @@ constexpr int kWarpRows = kPaired ? kPairRows : 16, kPartSide = 4 * kWarpRows;
 
 // Accumulator arrays of a thread. Not swapped: one for each part; an instruction's N covers the B
 // tiles of all sets, which follow each other in shared memory. Swapped: one for each set, and a
-// warpgroup has one part. Swapped with packed weights or paired sets: one for each part.
-constexpr int kInstructions = kSwapped && !kInRegisters && !kPaired ? kSets : kGroupParts;
+// warpgroup has one part. Swapped with paired sets: one for each part. Weights from registers: one
+// for each part and set.
+constexpr int kInstructions = kInRegisters           ? kGroupParts * kSets
+                              : kSwapped && !kPaired ? kSets
+                                                     : kGroupParts;
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
 // Accumulators of a thread for one part and set.
 constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
@@ -123,8 +135,8 @@ constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 static_assert(!kScaled || kPromote);
 static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.cluster_k == 1 &&
                                kInRegisters && !kPingpong));
-static_assert(!kInRegisters ||
-              (kSwapped && kSets == 1 && kClusterM == 1 && ELEMENT != ELEMENT_E4M3));
+static_assert(!kInRegisters || (kSwapped && (kSets == 1 || kMxFp4) && !kPaired && kClusterM == 1 &&
+                                ELEMENT != ELEMENT_E4M3));
 static_assert(!kColumnPairs || !kDirect);
 static_assert(!kGrouped || (kClusterM == 1 && kSplits == 1 && !kScaled));
 static_assert(!kGathered || (kGrouped && kCluster == 1));

@@ -100,7 +100,10 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
     const int warp = warp_uniform(threadIdx.x / 32);
     if (warp == kConsumers * 4 && elected())
       load_all<Feed, Rows>(params, shared, tiles, first, step, block);
-    if (warp == kConsumers * 4 + 1) {
+    // Where two warps copy rows, one that copies scales has no time to prefetch.
+    constexpr int kScalesWarp = Rows::kCopyThreads > 0 ? 1 : 2;
+    constexpr bool kPrefetches = !kStagedScales || kScalesWarp != 1;
+    if (kPrefetches && warp == kConsumers * 4 + 1) {
       Schedule schedule(tiles.count(), first, step, block);
       Work work;
 #pragma unroll 1
@@ -111,7 +114,8 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
       if (warp >= kConsumers * 4 + 2)
         Rows::copy_all(params, shared, tiles, memory, Schedule(tiles.count(), first, step, block));
     if constexpr (kStagedScales) {
-      if (warp == kConsumers * 4 + 2) Feed::load_scales(params, shared, tiles, first, step, block);
+      if (warp == kConsumers * 4 + kScalesWarp)
+        Feed::load_scales(params, shared, tiles, memory, first, step, block);
     }
   } else {
     if constexpr (kMoveRegisters) claim_registers<kConsumerRegisters>();

@@ -59,7 +59,10 @@ constexpr int kScaleBlock = 128, kPowerOfTwo = kTileN & -kTileN;  // the most th
 constexpr int kPieceN = kPowerOfTwo < kScaleBlock ? kPowerOfTwo : kScaleBlock;
 constexpr int kLastPiece = kTileN - kPieceN;
 constexpr int kColumnBlocks = kLastPiece / kScaleBlock + 1 + (kLastPiece % kScaleBlock != 0);
-constexpr int kStageScaleBytes = kStagedScales ? (kTileM + (kColumnBlocks + 1) / 2 * 2) * 4 : 0;
+// Of MXFP4: one for each column and 32 values of k, as bf16.
+constexpr int kStageScaleBytes = kMxFp4          ? kSets * kTileN * 4
+                                 : kStagedScales ? (kTileM + (kColumnBlocks + 1) / 2 * 2) * 4
+                                                 : 0;
 constexpr int kScalesAt = kSlicesAt + kWarps * kWarpBytes + (kSharedTail ? 0 : kPartialsBytes);
 constexpr int kBarriersAt = kScalesAt + kStages * kStageScaleBytes;
 // Barriers: full, empty, turn, drained, boxes; for split tiles also arrived and read.

@@ -43,12 +43,6 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
   }
 }
 
-// Waits until the products may read the stage.
-__device__ __forceinline__ void wait_for_stage(const Shared& shared, const Ring& ring) {
-  wait_for(shared.full(ring.stage), ring.round & 1);
-  if constexpr (kGathered) writes_before_products();
-}
-
 // The functions that the loading thread calls, for all feeds of dense weights.
 struct DenseLoads {
   static constexpr bool kEarly = false;

@@ -25,7 +25,8 @@ struct OverlappedFeed : DenseLoads {
   // Called by a warp of the loading warpgroup if kStagedScales.
   template <class Tiles>
   static __device__ __forceinline__ void load_scales(const Params& params, const Shared& shared,
-                                                     Tiles tiles, int first, int step, int block) {
+                                                     Tiles tiles, char*, int first, int step,
+                                                     int block) {
     Scales::load_all(params, shared, tiles, first, step, block);
   }
 

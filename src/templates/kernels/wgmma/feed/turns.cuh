@@ -21,7 +21,8 @@ struct TurnsFeed : DenseLoads {
   // As OverlappedFeed's.
   template <class Tiles>
   static __device__ __forceinline__ void load_scales(const Params& params, const Shared& shared,
-                                                     Tiles tiles, int first, int step, int block) {
+                                                     Tiles tiles, char*, int first, int step,
+                                                     int block) {
     Scales::load_all(params, shared, tiles, first, step, block);
   }
 

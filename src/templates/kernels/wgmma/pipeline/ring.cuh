@@ -58,6 +58,12 @@ struct Shared {
   __device__ __forceinline__ uint32_t read(int warp) const { return arrived(kWarps + warp); }
 };
 
+// Waits until the products may read the stage.
+__device__ __forceinline__ void wait_for_stage(const Shared& shared, const Ring& ring) {
+  wait_for(shared.full(ring.stage), ring.round & 1);
+  if constexpr (kGathered) writes_before_products();
+}
+
 // Tells every block that shares a stage that this warp has read it; each lane tells one block.
 struct Readers {
   uint32_t empty;  // the first stage's barrier, in the cluster

@@ -1,0 +1,26 @@
+// The groups of A's rows, and the index that may name these rows, in a kernel's parameters.
+#pragma once
+
+#include "abi.h"
+
+namespace attacca_wgmma {
+
+#ifdef GATHERED
+// The matrix whose rows the index names. Rows begin `pieces` times 16 bytes apart.
+struct NamedRows {
+  const void* matrix;
+  int64_t pieces;
+  attacca_row_index index;
+};
+#endif
+
+struct Groups {
+  const int32_t* ends;  // of the groups (ir/interpret/groups.hpp)
+  int64_t stride;       // of `ends`
+  int32_t groups;
+#ifdef GATHERED
+  NamedRows rows;
+#endif
+};
+
+}  // namespace attacca_wgmma

@@ -1,0 +1,24 @@
+// Shared by the builders of grouped templates.
+#pragma once
+
+#include "wgmma/builder.hpp"
+
+namespace {
+
+inline void describe_groups(attacca_info& info) {
+  info.grouped = true;
+  info.gathered = kGathered;
+}
+
+// Sets the members of the kernel's parameters that describe the groups.
+inline void fill_groups(const attacca_gemm_arguments& g, Groups& groups) {
+  groups.ends = static_cast<const int32_t*>(g.group_ends);
+  groups.stride = g.group_stride;
+  groups.groups = g.groups;
+#ifdef GATHERED
+  const int64_t pitch = g.a_rows.rows > 1 ? g.a.row_stride * kElementBytes : 0;
+  groups.rows = {g.a.pointer, pitch / 16, g.a_rows};
+#endif
+}
+
+}  // namespace
