@@ -120,14 +120,13 @@ struct MxFp4Loads {
       const Place at = tiles.place(work);
       const int blocks = (tiles.k(at) + Weights::kScaleBlock - 1) / Weights::kScaleBlock;
       if (blocks == 0) continue;
-      const uint8_t* from[kOwn];
+      OwnScales from;
+      from.columns = params.n - at.n - lane;
 #pragma unroll
-      for (int i = 0; i < kOwn; ++i) {
-        const int column = at.n + (lane + i * 32) % kTileN, set = i * 32 / kTileN;
-        from[i] = column < params.n
-                      ? params.weights.scales[set] + matrix_of(at) * params.weights.matrix[set] +
-                            column * params.weights.column[set]
-                      : nullptr;
+      for (int s = 0; s < kSets; ++s) {
+        from.step[s] = params.weights.column[s];
+        from.first[s] = params.weights.scales[s] + matrix_of(at) * params.weights.matrix[s] +
+                        (at.n + lane) * from.step[s];
       }
       StageScales ahead[kAhead];
 #pragma unroll
@@ -155,19 +154,29 @@ struct MxFp4Loads {
 
  private:
   static constexpr int kOwn = kSets * kTileN / 32;  // columns of which a lane copies the scales
-  static constexpr int kAhead = kOwn <= 2 ? 4 : 2;  // stages
+  static constexpr int kAhead = kOwn <= 2 ? 4 : 8 / kOwn;  // stages
 
+  // Where a lane's scales of a tile lie: of its first column, and of every 32nd one from there.
+  struct OwnScales {
+    const uint8_t* first[kSets];
+    int64_t step[kSets];  // from column to column
+    int columns;          // from the lane's first one to the last one of the problem
+  };
   struct StageScales {
     uint8_t of[kOwn][2];
   };
 
-  static __device__ __forceinline__ void read_scales(const uint8_t* const (&from)[kOwn], int block,
-                                                     int blocks, StageScales& to) {
+  static __device__ __forceinline__ void read_scales(const OwnScales& from, int block, int blocks,
+                                                     StageScales& to) {
 #pragma unroll
-    for (int i = 0; i < kOwn; ++i)
+    for (int i = 0; i < kOwn; ++i) {
+      const int set = i * 32 / kTileN, column = i * 32 % kTileN;
 #pragma unroll
       for (int j = 0; j < 2; ++j)
-        to.of[i][j] = from[i] && block + j < blocks ? __ldg(from[i] + block + j) : 0;
+        to.of[i][j] = column < from.columns && block + j < blocks
+                          ? __ldg(from.first[set] + column * from.step[set] + block + j)
+                          : 0;
+    }
   }
 };
 
