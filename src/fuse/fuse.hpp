@@ -113,6 +113,8 @@ struct FuseOptions {
   bool indexed_operands = false;
   // Whether products widen weights in MXFP4 by themselves.
   bool mxfp4 = false;
+  // Whether grouped products do.
+  bool grouped_mxfp4 = false;
   // Whether regions go on behind a transpose or permute of their results: kernels store results
   // with any strides.
   bool transposes = false;

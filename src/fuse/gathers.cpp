@@ -84,7 +84,9 @@ std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft&
 }
 
 std::optional<Value> mxfp4_weights(const Workspace& work, Value matmul) {
-  if (!work.mxfp4 || !is_product(work.graph()[matmul].op)) return std::nullopt;
+  const Op op = work.graph()[matmul].op;
+  const bool wanted = work.mxfp4 || (work.grouped_mxfp4 && op == Op::GroupedMatMul);
+  if (!wanted || !is_product(op)) return std::nullopt;
   const Value b = work.graph()[matmul].operands[1];
   const View& view = work.facts.views[b.id];
   const ir::Node& node = work.graph()[view.source];
@@ -94,8 +96,8 @@ std::optional<Value> mxfp4_weights(const Workspace& work, Value matmul) {
   for (const Value operand : node.operands) {
     if (!is_dense(work.facts, operand, work.facts.views[operand.id].access)) return std::nullopt;
   }
-  const bool grouped = work.graph()[matmul].op == Op::GroupedMatMul && own.size() == 3 &&
-                       shape[0] == own[0] && view.access.strides[0] == dense_strides(own)[0];
+  const bool grouped = op == Op::GroupedMatMul && own.size() == 3 && shape[0] == own[0] &&
+                       view.access.strides[0] == dense_strides(own)[0];
   return grouped || own.size() == 2 ? std::optional(view.source) : std::nullopt;
 }
 

@@ -13,7 +13,8 @@ inline FuseOptions gpu_options(bool grouped = true) {
           .packed = true,
           .grouped = grouped,
           .grouped_rows = grouped,
-          .indexed_operands = true};
+          .indexed_operands = true,
+          .grouped_mxfp4 = grouped};
 }
 
 }  // namespace attacca::fuse

@@ -12,6 +12,7 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.indexed_operands = (options.rows || options.indexed_operands) && options.fuse;
   work.grouped_rows = options.grouped_rows && options.grouped && options.fuse;
   work.mxfp4 = options.mxfp4 && options.fuse;
+  work.grouped_mxfp4 = options.grouped_mxfp4 && options.grouped && options.fuse;
   work.transposes = options.transposes && options.fuse;
   if (options.fuse) {
     draft_kernels(work);

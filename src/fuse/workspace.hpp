@@ -137,7 +137,7 @@ struct Workspace {
   Reductions reductions = Reductions::All;  // that may join a region
   // As in FuseOptions.
   bool packed = false, grouped = true, rows = false, grouped_rows = false, mxfp4 = false;
-  bool indexed_operands = false;
+  bool indexed_operands = false, grouped_mxfp4 = false;
   bool transposes = false;
   int next_id = 0;
 };

@@ -1,5 +1,7 @@
 #include "launch/arguments.hpp"
 
+#include "ir/interpret/mxfp4.hpp"
+
 namespace attacca::launch {
 namespace {
 
@@ -102,6 +104,23 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
   return arguments;
 }
 
+namespace {
+
+// The scales of a factor's first weight in MXFP4.
+void* first_scale(const problem::Factor& factor, const problem::Addresses& at) {
+  return static_cast<char*>(*at.products[factor.product].mxfp4_scales) +
+         factor.b.offset / ir::kMxFp4Block;
+}
+
+// A factor's first element of B, or the first code of weights in MXFP4.
+void* first_weight(const problem::Factor& factor, const problem::Addresses& at) {
+  const auto& product = at.products[factor.product];
+  if (product.mxfp4_scales) return static_cast<char*>(product.b) + factor.b.offset / 2;
+  return first_element(product.b, factor.b);
+}
+
+}  // namespace
+
 void* first_element(void* base, const problem::View& view) {
   return static_cast<char*>(base) + view.offset * ir::size_of(view.dtype);
 }
@@ -111,12 +130,11 @@ void set_addresses(const problem::Problem& problem, std::span<const problem::Fac
                    attacca_gemm_arguments& arguments) {
   const auto& views = problem.views;
   if (!factors.empty()) {
-    const auto b = [&](const problem::Factor& factor) {
-      return first_element(at.products[factor.product].b, factor.b);
-    };
     arguments.a.pointer = first_element(at.products[0].a, views.products[0].a);
-    arguments.b.pointer = b(factors[0]);
-    if (factors.size() > 1) arguments.b1.pointer = b(factors[1]);
+    arguments.b.pointer = first_weight(factors[0], at);
+    if (factors.size() > 1) arguments.b1.pointer = first_weight(factors[1], at);
+    for (size_t i = 0; views.products[0].mxfp4_scales && i < factors.size(); ++i)
+      arguments.mxfp4_scales[i] = first_scale(factors[i], at);
     if (const auto& scales = views.products[0].scales) {
       arguments.scale_a.pointer = first_element(at.products[0].scales->a, scales->a);
       arguments.scale_b.pointer = first_element(at.products[0].scales->b, scales->b);

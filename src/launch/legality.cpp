@@ -60,6 +60,8 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
                           : "it multiplies all rows by one matrix";
   if (product.rows.has_value() != kernel.gathered)
     return kernel.gathered ? "it takes rows by an index alone" : "it reads no rows by an index";
+  if (has_mxfp4(problem) != kernel.mxfp4)
+    return kernel.mxfp4 ? "it takes weights in MXFP4 alone" : "it does not widen weights in MXFP4";
   if (product.packed.has_value() != (kernel.packed_bits != 0))
     return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
   if (product.packed) return packed_reason(problem, kernel);
@@ -166,12 +168,19 @@ Reason builder_reason(const problem::Problem& problem, const Template& kernel,
   return reason;
 }
 
+// Null: the candidate is of none.
+const Template* template_of(const Candidate& candidate, const templates::Catalog& catalog) {
+  return candidate.kind == CandidateKind::Fused ? catalog.find(candidate.kernel) : nullptr;
+}
+
 }  // namespace
 
 Legality legality(const problem::Problem& problem, const Template& kernel,
                   const gpu::DeviceInfo& device, const Candidate& candidate) {
   if (names_rows(problem) && !kernel.gathered)
     return legality(with_gathered_rows(problem), kernel, device, candidate);
+  if (has_mxfp4(problem) && !kernel.mxfp4)
+    return legality(with_widened_weights(problem), kernel, device, candidate);
   if (Reason reason = device_reason(kernel, device)) return *std::move(reason);
   const bool multiplies = kernel.family == templates::Family::Gemm;
   if (multiplies) {
@@ -193,9 +202,15 @@ Legality legality(const problem::Problem& problem, const Template& kernel,
 bool gathers_before(const problem::Problem& problem, const Candidate& candidate,
                     const templates::Catalog& catalog) {
   if (!names_rows(problem)) return false;
-  if (candidate.kind != CandidateKind::Fused) return true;
-  const Template* kernel = catalog.find(candidate.kernel);
+  const Template* kernel = template_of(candidate, catalog);
   return kernel == nullptr || !kernel->gathered;
+}
+
+bool widens_before(const problem::Problem& problem, const Candidate& candidate,
+                   const templates::Catalog& catalog) {
+  if (!has_mxfp4(problem)) return false;
+  const Template* kernel = template_of(candidate, catalog);
+  return kernel == nullptr || !kernel->mxfp4;
 }
 
 Result<Candidate> resolve(Candidate candidate, const problem::Problem& problem,

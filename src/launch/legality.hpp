@@ -21,7 +21,8 @@ namespace attacca::launch {
 // slot supports go through the context.
 //
 // Where an index names the rows of A, a template that does not gather them computes the problem
-// with_gathered_rows().
+// with_gathered_rows(); one that does not widen weights in MXFP4 the problem
+// with_widened_weights().
 //
 // Of a batch-invariant problem the answer does not depend on m: a template is legal if it sums the
 // products of a row in an order that depends neither on the number of rows nor on which of a tile's
@@ -33,6 +34,10 @@ Legality legality(const problem::Problem& problem, const templates::Template& ke
 // Whether another kernel gathers the rows of A that an index names, before the candidate's.
 bool gathers_before(const problem::Problem& problem, const Candidate& candidate,
                     const templates::Catalog& catalog);
+
+// Whether another kernel widens weights in MXFP4 before the candidate's.
+bool widens_before(const problem::Problem& problem, const Candidate& candidate,
+                   const templates::Catalog& catalog);
 
 // From the fewest rows to the most, with counts in between that fill no tile.
 inline constexpr int64_t kRowCounts[] = {1, 3, 17, 100, 513, 1 << 20};

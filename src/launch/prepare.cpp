@@ -3,6 +3,7 @@
 #include "launch/arguments.hpp"
 #include "launch/fused.hpp"
 #include "launch/helpers/gather_rows.hpp"
+#include "launch/helpers/widen_mxfp4.hpp"
 #include "launch/legality.hpp"
 #include "launch/operand_source.hpp"
 #include "launch/unfused.hpp"
@@ -119,6 +120,7 @@ class Gathered : public Runnable {
       to.b = from.b;
       to.scales = from.scales;
       to.offsets = from.offsets;
+      to.mxfp4_scales = from.mxfp4_scales;
       to.a = copies_[i].repeats_first ? moved.products[0].a : from.a;
       if (!copies_[i].kernel) continue;
       const auto& views = problem_.views.products[i];
@@ -150,6 +152,68 @@ class Gathered : public Runnable {
   size_t workspace_bytes_ = 0;
 };
 
+// A kernel widens weights in MXFP4 into the workspace, then `product` computes the problem
+// with_widened_weights().
+class Widened : public Runnable {
+ public:
+  static Result<std::unique_ptr<Widened>> make(const std::shared_ptr<Toolbox>& toolbox,
+                                               const problem::Problem& problem,
+                                               std::unique_ptr<Runnable> product) {
+    ATTACCA_TRY(WidenMxFp4 kernel, WidenMxFp4::make(toolbox));
+    std::unique_ptr<Widened> made(new Widened(problem, std::move(product), std::move(kernel)));
+    Arena arena;
+    arena.take(made->product_->workspace_bytes());
+    for (const problem::Product& each : problem.products) {
+      const int64_t count = each.groups.value_or(1) * each.n * each.k;
+      made->copies_.push_back({count, arena.take(static_cast<size_t>(count) * sizeof(uint16_t))});
+    }
+    made->workspace_bytes_ = arena.size();
+    return made;
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
+    const auto lease = moved_.take([this] { return no_addresses(views_); });
+    Addresses& moved = *lease;
+    moved.inputs = at.inputs;
+    moved.outputs = at.outputs;
+    moved.indices = at.indices;
+    for (size_t i = 0; i < copies_.size(); ++i) {
+      const auto& from = at.products[i];
+      auto& to = moved.products[i];
+      to.a = from.a;
+      to.b = from.b;
+      to.scales = from.scales;
+      to.offsets = from.offsets;
+      to.rows = from.rows;
+      if (!from.mxfp4_scales) continue;
+      to.b = static_cast<char*>(workspace) + copies_[i].at;
+      ATTACCA_TRY_VOID(kernel_.launch(from.b, *from.mxfp4_scales, to.b, copies_[i].count, stream));
+    }
+    return product_->launch(moved, workspace, stream);
+  }
+
+ private:
+  struct Copy {
+    int64_t count;  // weights
+    size_t at;
+  };
+
+  Widened(const problem::Problem& problem, std::unique_ptr<Runnable> product, WidenMxFp4 kernel)
+      : views_(with_widened_weights(problem).views),
+        product_(std::move(product)),
+        kernel_(std::move(kernel)),
+        moved_(no_addresses(views_)) {}
+
+  const problem::Operands<problem::View> views_;
+  std::unique_ptr<Runnable> product_;
+  WidenMxFp4 kernel_;
+  std::vector<Copy> copies_;  // one for each product
+  mutable Reused<Addresses> moved_;
+  size_t workspace_bytes_ = 0;
+};
+
 Result<std::unique_ptr<Runnable>> prepare_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
                                                       const problem::Problem& problem,
                                                       const Candidate& candidate) {
@@ -168,6 +232,10 @@ Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbo
   if (gathers_before(problem, candidate, toolbox->catalog())) {
     ATTACCA_TRY(auto product, prepare(toolbox, with_gathered_rows(problem), candidate));
     return Gathered::make(toolbox, problem, std::move(product));
+  }
+  if (widens_before(problem, candidate, toolbox->catalog())) {
+    ATTACCA_TRY(auto product, prepare(toolbox, with_widened_weights(problem), candidate));
+    return Widened::make(toolbox, problem, std::move(product));
   }
   problem::Problem step = problem;
   step.outer.clear();

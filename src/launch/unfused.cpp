@@ -376,7 +376,7 @@ Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& t
 Result<std::vector<Proposal>> unfused_proposals(const std::shared_ptr<Toolbox>& toolbox,
                                                 const problem::Problem& problem) {
   if (problem.kernel) return std::vector<Proposal>(1);  // the library computes nothing of it
-  problem::Problem step = with_gathered_rows(problem);
+  problem::Problem step = with_widened_weights(with_gathered_rows(problem));
   step.outer.clear();
   std::vector<Proposal> all;
   const auto ways = static_cast<int>(vendor_epilogues(step).size());

@@ -123,6 +123,13 @@ class Concretizer {
                                     gemm.a.rows->source));
       sources.rows = gemm.a.rows->source;
     }
+    if (gemm.b.mxfp4_scales) {
+      sources.mxfp4_scales = gemm.b.mxfp4_scales;
+      made.mxfp4_scales =
+          not_strided({.dtype = ir::DType::U8,
+                       .column_stride = 1,
+                       .alignment = first_alignment(alignment_of_(*gemm.b.mxfp4_scales), 0)});
+    }
     operands_.products.push_back(std::move(made));
     problem_.sources.products.push_back(sources);
     return {};

@@ -31,10 +31,11 @@ struct ProductOperands {
   std::optional<ScaleOperands<T>> scales = {};  // of blocks of 8-bit floats
   std::optional<T> offsets = {};                // the ends of a grouped product's groups
   std::optional<T> rows = {};                   // the index of A's rows
+  std::optional<T> mxfp4_scales = {};           // of the codes that B then is
 
   template <class Self>
   static auto members(Self& self) {
-    return std::tie(self.a, self.b, self.scales, self.offsets, self.rows);
+    return std::tie(self.a, self.b, self.scales, self.offsets, self.rows, self.mxfp4_scales);
   }
   friend bool operator==(const ProductOperands&, const ProductOperands&) = default;
 };

@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/interpret/mxfp4.hpp"
 #include "ir/text/text.hpp"
 
 namespace attacca::problem {
@@ -123,6 +124,24 @@ Problem with_gathered_rows(const Problem& problem) {
   return made;
 }
 
+bool has_mxfp4(const Problem& problem) {
+  return std::any_of(
+      problem.views.products.begin(), problem.views.products.end(),
+      [](const ProductOperands<View>& views) { return views.mxfp4_scales.has_value(); });
+}
+
+Problem with_widened_weights(const Problem& problem) {
+  Problem made = problem;
+  for (size_t i = 0; i < made.products.size(); ++i) {
+    auto& views = made.views.products[i];
+    if (!views.mxfp4_scales) continue;
+    views.mxfp4_scales.reset();
+    made.sources.products[i].mxfp4_scales.reset();
+    views.b.alignment = 16;
+  }
+  return made;
+}
+
 Operands<Extents> extents(const Problem& problem) {
   Operands<Extents> all = map(
       [&](const View&) {
@@ -138,6 +157,8 @@ Operands<Extents> extents(const Problem& problem) {
     if (auto& offsets = all.products[i].offsets)
       offsets = {1, problem.products[i].groups.value_or(0)};
     if (auto& rows = all.products[i].rows) rows = {1, problem.m};
+    if (auto& scales = all.products[i].mxfp4_scales)
+      scales = {1, problem.products[i].groups.value_or(1) * n * k / ir::kMxFp4Block};
   }
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i] = {1, problem.views.kernel[i].row_stride};
@@ -161,6 +182,7 @@ std::string problem_class(const Problem& problem) {
     if (views.scales) text += " blocks";
     if (product.groups) text += " grouped";
     if (views.rows) text += fmt::format(" rows by {}", name(views.rows->dtype));
+    if (views.mxfp4_scales) text += " mxfp4";
     if (product.packed) text += fmt::format(" packed {}", to_string(product.packed->packing));
   }
   if (problem.kernel) {
@@ -201,9 +223,11 @@ double bytes(const Problem& problem) {
     // Rows reach at most as many groups as there are rows.
     const int64_t matrices = product.groups ? std::min(*product.groups, problem.m) : problem.batch;
     const int64_t rows = std::min(product.rows.value_or(problem.m), problem.m);
+    const double weights = footprint(views.b, product.k, product.n, matrices);
     total += footprint(views.a, rows, product.k, problem.batch) +
-             (product.packed ? double(product.packed->bytes)
-                             : footprint(views.b, product.k, product.n, matrices));
+             (product.packed       ? double(product.packed->bytes)
+              : views.mxfp4_scales ? kMxFp4Share * weights
+                                   : weights);
   }
   size_t indexed = 0;
   for (size_t i = 0; i < problem.views.inputs.size(); ++i) {

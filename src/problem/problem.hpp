@@ -45,6 +45,8 @@ struct Product {
   // Set where an index names the rows of A, column_stride apart: of how many rows. All bytes of a
   // row that does not exist are 0xff.
   std::optional<int64_t> rows = {};
+  // Where views have mxfp4_scales, B's memory is codes (ir/interpret/mxfp4.hpp), and its view
+  // describes the bf16 weights. Both are row-major; the scales' view is one row of all of them.
   ir::Value node = {};
 };
 
@@ -119,6 +121,14 @@ Problem with_rows_alike(const Problem& problem, int64_t rows);
 bool names_rows(const Problem& problem);
 // The same problem where each A has been gathered: its rows follow each other.
 Problem with_gathered_rows(const Problem& problem);
+
+// The bytes of codes and scales for each byte of the bf16 weights.
+inline constexpr double kMxFp4Share = (1 / 2.0 + 1 / 32.0) / 2;
+
+// Whether B of a product is weights in MXFP4.
+bool has_mxfp4(const Problem& problem);
+// The same problem where such weights have been widened to bf16, each to its place.
+Problem with_widened_weights(const Problem& problem);
 
 // The addresses of the operands' first bytes (before View::offset), aligned as the problem says.
 // Nothing is written to inputs.

@@ -17,6 +17,7 @@
 #include "launch/helpers/device_types.hpp"
 #include "launch/helpers/gather_rows_source.hpp"
 #include "launch/helpers/plain_grouped_source.hpp"
+#include "launch/helpers/widen_mxfp4_source.hpp"
 #include "run/cuda/single_source.hpp"
 
 namespace attacca::run {
@@ -216,7 +217,7 @@ TEST(SingleKernels, ScatterAdd) {
 }
 
 TEST(SingleKernels, MxFp4) {
-  const HostKernels kernels("#define MXFP4\n");
+  const HostKernels kernels("", launch::kWidenMxFp4Source);
   ASSERT_TRUE(kernels.compiled());
   Tensor codes = *Tensor::make(DType::U8, {256, 16}), scales = *Tensor::make(DType::U8, {256, 1});
   for (int64_t i = 0; i < codes.size(); ++i) codes.set_integer(i, i * 37 % 256);

@@ -29,7 +29,8 @@ std::string how(const run::Decision& decision) {
   if (decision.joint)
     return fmt::format("{}, {} regions in one launch", to_string(decision.used()),
                        decision.together());
-  return to_string(decision.candidate) + (decision.gathers_before ? kGathersBefore : "");
+  return to_string(decision.candidate) + (decision.gathers_before ? kGathersBefore : "") +
+         (decision.widens_before ? kWidensBefore : "");
 }
 
 }  // namespace

@@ -13,6 +13,8 @@ namespace attacca::cli {
 
 // Follows a candidate before which a kernel gathers rows of A.
 inline constexpr const char* kGathersBefore = " after a gather";
+// Follows one before which a kernel widens weights in MXFP4.
+inline constexpr const char* kWidensBefore = " after widening";
 
 // An empty line, then a line for each decision; empty if there is none.
 std::string decisions_text(std::span<const run::Decision> decisions,

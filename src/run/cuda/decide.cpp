@@ -304,6 +304,8 @@ Result<Decision> decide(const StepContext& context, const fuse::Region& region,
   ATTACCA_TRY_VOID(decide_into(context, region, problem, decision));
   decision.gathers_before =
       launch::gathers_before(problem, decision.candidate, context.toolbox()->catalog());
+  decision.widens_before =
+      launch::widens_before(problem, decision.candidate, context.toolbox()->catalog());
   return decision;
 }
 

@@ -39,6 +39,7 @@ json::Value decision_json(const Decision& decision, size_t region) {
                           .set("unfused_seconds", decision.unfused_seconds);
   if (decision.modelled) entry.set("modelled", to_string(*decision.modelled));
   if (decision.gathers_before) entry.set("gathers_before", true);
+  if (decision.widens_before) entry.set("widens_before", true);
   if (decision.joint)
     entry.set("together", decision.joint->regions)
         .set("together_source", decision.joint->source)

@@ -28,6 +28,7 @@ struct Decision {
   // If set, how it is computed instead, together with other regions.
   std::optional<JointLaunch> joint = {};
   bool gathers_before = false;  // a kernel gathers rows of A before the candidate's
+  bool widens_before = false;   // a kernel widens weights in MXFP4 before the candidate's
   // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
   std::string source;
   tune::ChoiceKey key;                      // its key in the database
@@ -52,8 +53,8 @@ size_t region_number(const Decision& decision, const fuse::Partition& partition)
 // "shape",
 //  "trials": [{"candidate", "final", "seconds" or "failed"}],
 //  "excluded": [{"template", "reason"}]}, and, where they are set, "modelled", "expected_seconds",
-// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before", "together",
-// "together_source", "together_seconds" and "apart_seconds", and "not_stored".
+// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before", "widens_before",
+// "together", "together_source", "together_seconds" and "apart_seconds", and "not_stored".
 // `region`: its number.
 json::Value decision_json(const Decision& decision, size_t region);
 // A list of them. `partition`: that of the decisions' regions.

@@ -10,6 +10,7 @@
 #include "launch/helpers/plain_grouped.hpp"
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
+#include "launch/helpers/widen_mxfp4.hpp"
 #include "run/cuda/single_source.hpp"
 #include "run/shared/extents.hpp"
 
@@ -237,15 +238,10 @@ Result<StepLaunch> make_mxfp4(const StepContext& context, const ir::Node& node,
     if (!context.graph().type(operand).strides.empty())
       return fail("mxfp4 of a strided input has no kernel on this device", where,
                   "declare the input dense");
-  ATTACCA_TRY(const SourceKernel kernel,
-              SourceKernel::make(context.toolbox(), "attacca_mxfp4",
-                                 std::string("#define MXFP4\n") + kSingleSource));
+  ATTACCA_TRY(const launch::WidenMxFp4 kernel, launch::WidenMxFp4::make(context.toolbox()));
   ATTACCA_TRY(const std::vector<int64_t> shape, evaluate(node.type.shape, context.symbols));
-  const int64_t count = count_of(shape);
-  return [=](const Addresses& at, void*, gpu::StreamHandle stream) -> Status {
-    if (count == 0) return {};
-    return kernel.launch({blocks_for(kernel, count), 1, 1}, stream, at.inputs[0], at.inputs[1],
-                         at.outputs[0], count);
+  return [kernel, count = count_of(shape)](const Addresses& at, void*, gpu::StreamHandle stream) {
+    return kernel.launch(at.inputs[0], at.inputs[1], at.outputs[0], count, stream);
   };
 }
 

@@ -96,14 +96,19 @@ double streaming_seconds(const problem::Problem& problem, const Template& kernel
          (kernel.cluster_n > 1 ? fit.cluster : 0.0);
 }
 
+// The cycles in which a multiprocessor multiplies a stage of a tile whose weights it widens.
+double widening_cycles(const Template& kernel, const WideningFit& fit) {
+  const double products = kernel.tile.m * kernel.tile.n / 32.0;
+  return std::max(fit.product * products,
+                  fit.product_beside * products + fit.widen * kernel.tile.n / 64.0);
+}
+
 // Weights that wgmma takes from registers: packed ones of many rows, bytes.
 double widening_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const WideningFit& fit = architecture_of(device).widening;
   const double stages = divide_up(double(problem.products[0].k), kernel.tile.k) / kernel.cluster_k;
-  const double products = kernel.tile.m * kernel.tile.n / 32.0;
-  const double tile = std::max(fit.product * products,
-                               fit.product_beside * products + fit.widen * kernel.tile.n / 64.0);
+  const double tile = widening_cycles(kernel, fit);
   const double places =
       std::max(1.0, std::floor(double(device.max_shared_bytes) / (kernel.shared_bytes + 1024)));
   double cycles = 0, rounds = 0;
@@ -191,10 +196,14 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
       lines * divide_up(double(problem.n), kernel.tile.n * kernel.cluster_n) * kernel.cluster_n;
   const double k = double(problem.products[0].k), products = kernel.hole.accumulators;
   const double multiply =
-      2.0 * kernel.tile.m * kernel.tile.n * products * k / product_rate(kernel, arch, device);
-  const double fill = k * element_bytes(kernel) *
-                      (double(kernel.tile.m) / kernel.cluster_n + products * kernel.tile.n) /
-                      fit.fill;
+      kernel.mxfp4
+          ? divide_up(k, kernel.tile.k) * products * widening_cycles(kernel, arch.widening) /
+                device.rates.cycles
+          : 2.0 * kernel.tile.m * kernel.tile.n * products * k / product_rate(kernel, arch, device);
+  const double share = kernel.mxfp4 ? problem::kMxFp4Share : 1;  // of the weights' bytes
+  const double fill =
+      k * element_bytes(kernel) *
+      (double(kernel.tile.m) / kernel.cluster_n + share * products * kernel.tile.n) / fit.fill;
   const double places = std::floor(device.sm_count / kernel.cluster_n) * kernel.cluster_n;
   const double rounds = std::max(1.0, tiles / places);
   const double finish = kernel.schedule == Schedule::Pingpong ? 0 : fit.finish;
@@ -337,11 +346,27 @@ double gather_seconds(const problem::Problem& problem, const gpu::DeviceInfo& de
   return seconds;
 }
 
+double widen_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device) {
+  double seconds = 0;
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const problem::Product& product = problem.products[i];
+    if (!problem.views.products[i].mxfp4_scales) continue;
+    const double bytes = 2 * double(product.groups.value_or(1)) * double(product.n) *
+                         double(product.k);  // of the weights as bf16
+    seconds += architecture_of(device).tiles.launch +
+               (1 + problem::kMxFp4Share) * bytes / device.rates.memory;
+  }
+  return seconds;
+}
+
 double expected_seconds(const problem::Problem& problem, const Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   if (names_rows(problem) && !kernel.gathered)
     return gather_seconds(problem, device) +
            expected_seconds(with_gathered_rows(problem), kernel, binding, device);
+  if (has_mxfp4(problem) && !kernel.mxfp4)
+    return widen_seconds(problem, device) +
+           expected_seconds(with_widened_weights(problem), kernel, binding, device);
   if (!architecture_of(device).learned || problem.products[0].k == 0 || kernel.grouped)
     return estimated_seconds(problem, kernel, binding, device);
   const Features known = features(problem, kernel, binding, device);

@@ -298,8 +298,8 @@ double grouped_rate(const View& a, const View& b, const gpu::DeviceRates& rates)
 double grouped_seconds(const problem::Problem& problem, const launch::VendorEpilogue& way,
                        const gpu::DeviceInfo& device) {
   const double launch = architecture_of(device).tiles.launch;
-  double seconds =
-      launch + tail_bytes(problem, way) / device.rates.memory + gather_seconds(problem, device);
+  double seconds = launch + tail_bytes(problem, way) / device.rates.memory +
+                   gather_seconds(problem, device) + widen_seconds(problem, device);
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const Product& product = problem.products[i];
     const View &a = problem.views.products[i].a, &b = problem.views.products[i].b;
