@@ -163,8 +163,12 @@ class Widened : public Runnable {
     std::unique_ptr<Widened> made(new Widened(problem, std::move(product), std::move(kernel)));
     Arena arena;
     arena.take(made->product_->workspace_bytes());
-    for (const problem::Product& each : problem.products) {
-      const int64_t count = each.groups.value_or(1) * each.n * each.k;
+    for (size_t i = 0; i < problem.products.size(); ++i) {
+      if (!problem.views.products[i].mxfp4_scales) {
+        made->copies_.push_back({});
+        continue;
+      }
+      const int64_t count = mxfp4_weights(problem, i);
       made->copies_.push_back({count, arena.take(static_cast<size_t>(count) * sizeof(uint16_t))});
     }
     made->workspace_bytes_ = arena.size();
@@ -196,8 +200,8 @@ class Widened : public Runnable {
 
  private:
   struct Copy {
-    int64_t count;  // weights
-    size_t at;
+    int64_t count = 0;  // weights
+    size_t at = 0;
   };
 
   Widened(const problem::Problem& problem, std::unique_ptr<Runnable> product, WidenMxFp4 kernel)

@@ -130,6 +130,16 @@ bool has_mxfp4(const Problem& problem) {
       [](const ProductOperands<View>& views) { return views.mxfp4_scales.has_value(); });
 }
 
+int64_t mxfp4_weights(const Problem& problem, size_t product) {
+  const auto& [n, k] = std::pair(problem.products[product].n, problem.products[product].k);
+  const int64_t groups = problem.products[product].groups.value_or(1);
+  if (n == 0 || k == 0 || groups == 0) return 0;
+  const View& b = problem.views.products[product].b;
+  const int64_t last =
+      b.offset + (groups - 1) * b.batch_stride + (n - 1) * b.column_stride + (k - 1) * b.row_stride;
+  return (last / ir::kMxFp4Block + 1) * ir::kMxFp4Block;
+}
+
 Problem with_widened_weights(const Problem& problem) {
   Problem made = problem;
   for (size_t i = 0; i < made.products.size(); ++i) {
@@ -158,7 +168,7 @@ Operands<Extents> extents(const Problem& problem) {
       offsets = {1, problem.products[i].groups.value_or(0)};
     if (auto& rows = all.products[i].rows) rows = {1, problem.m};
     if (auto& scales = all.products[i].mxfp4_scales)
-      scales = {1, problem.products[i].groups.value_or(1) * n * k / ir::kMxFp4Block};
+      scales = {1, mxfp4_weights(problem, i) / ir::kMxFp4Block};
   }
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i] = {1, problem.views.kernel[i].row_stride};

@@ -127,6 +127,9 @@ inline constexpr double kMxFp4Share = (1 / 2.0 + 1 / 32.0) / 2;
 
 // Whether B of a product is weights in MXFP4.
 bool has_mxfp4(const Problem& problem);
+// From the first weight of such a B's memory to the last one that the product reads, in whole
+// blocks.
+int64_t mxfp4_weights(const Problem& problem, size_t product);
 // The same problem where such weights have been widened to bf16, each to its place.
 Problem with_widened_weights(const Problem& problem);
 

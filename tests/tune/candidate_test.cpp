@@ -466,6 +466,49 @@ TEST(Candidates, RowsThatAnIndexNames) {
   EXPECT_FALSE(names_rows(*shared.problem));
 }
 
+// Kernels that read weights in MXFP4 compete with others, before which a kernel widens the weights.
+TEST(Candidates, WeightsInMxFp4) {
+  constexpr const char* kCodes = "grouped_mxfp4_tn_16x64_1x1_swap_f1_d16";
+  constexpr const char* kGate = "grouped_mxfp4_tn_16x64_1x1_swap_gate_f2_d16";
+  constexpr const char* kWidened = "grouped_tn_16x64_1x1_swap_f1_d16";
+  const auto of = [](int64_t rows, int n, int k, const std::string& body,
+                     ir::Mode mode = ir::Mode::Fp32) {
+    return problem(fmt::format("x: bf16[{0}, {2}], w: u8[32, {1}, {3}], u: u8[32, {1}, {4}], "
+                               "v: u8[32, {2}, {5}], t: u8[32, {2}, {6}], o: s32[32]",
+                               rows, n, k, k / 2, k / 32, n / 2, n / 32),
+                   body, {.symbols = {}, .mode = mode});
+  };
+  constexpr const char* kOne = "return silu(grouped_matmul(x, transpose(mxfp4(w, u)), o))";
+  constexpr const char* kByTurns =
+      "h = grouped_matmul(x, transpose(mxfp4(w, u)), o)\n  return silu(h[:, ::2]) * h[:, 1::2]";
+  for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager}) {
+    const problem::Problem few = of(64, 5760, 2880, kOne, mode);
+    const launch::Candidates all = candidates(few);
+    EXPECT_EQ(all.ranked.front().kernel, kCodes);
+    ASSERT_TRUE(ranked(all, kWidened));
+    // Widening reads and writes every weight.
+    EXPECT_LT(2 * expected(all, kCodes), expected(all, kWidened));
+    EXPECT_LT(2 * expected(all, kCodes), estimated_unfused(few, h200()).front().seconds);
+    for (const launch::Candidate& each : all.ranked)
+      EXPECT_EQ(launch::widens_before(few, each, built()), each.kernel != kCodes) << each.kernel;
+    EXPECT_TRUE(launch::widens_before(few, {}, built()));
+    EXPECT_TRUE(mentions(reasons(all)[kGate], "the kernel hands over 2")) << reasons(all)[kGate];
+    EXPECT_EQ(candidates(of(64, 5760, 2880, kByTurns, mode)).ranked.front().kernel, kGate);
+  }
+  // Weights that lie along N are widened first.
+  const problem::Problem along_n = of(64, 1024, 2048, "return grouped_matmul(x, mxfp4(v, t), o)");
+  EXPECT_TRUE(mentions(reasons(candidates(along_n))[kCodes], "B; contiguous along k; 1024"));
+  // Few weights of a column share a scale with others.
+  const problem::Problem part =
+      problem("x: bf16[64, 48], w: u8[32, 128, 32], u: u8[32, 128, 2], o: s32[32]",
+              "return grouped_matmul(x, transpose(mxfp4(w, u))[:, 0:48, :], o)");
+  EXPECT_TRUE(mentions(reasons(candidates(part))[kCodes], "k; multiple of 32; 48"));
+  const problem::Problem dense = problem("x: bf16[64, 2048], w: bf16[32, 1024, 2048], o: s32[32]",
+                                         "return silu(grouped_matmul(x, transpose(w), o))");
+  EXPECT_TRUE(mentions(reasons(candidates(dense))[kCodes], "MXFP4 alone"));
+  EXPECT_FALSE(launch::widens_before(dense, {}, built()));
+}
+
 constexpr const char* kOfHalfTheRows = "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
 constexpr const char* kWhole = "packed_wgmma_i4_bf16_256x128_1x2_direct_f0_d16";
 constexpr const char* kTail = "packed_wgmma_i4_bf16_256x128_1x2_tail_direct_f0_d16";  // shared

@@ -50,6 +50,30 @@ TEST(Concretize, ScalesOfBlocksGoWithTheirOperands) {
             "and 0+(0)1,3 @16 | -> 0+(576)144,1 @16");
 }
 
+// B's strides count weights, and K runs along them or across.
+TEST(Concretize, WeightsInMxFp4) {
+  EXPECT_EQ(words("x: bf16[R, 64], w: u8[3, 96, 32], u: u8[3, 96, 2], o: s32[3]",
+                  "return grouped_matmul(x, transpose(mxfp4(w, u)), o)", {{{"R", 6}}}),
+            "m=6 n=96 batch=1 | k=64 a 0+(0)64,1 @16 | b 0+(6144)1,64 @16 | mxfp4 by 0+(0)0,1 @16 "
+            "| -> 0+(0)96,1 @16");
+  EXPECT_EQ(words("x: bf16[6, 96], w: u8[3, 96, 32], u: u8[3, 96, 2], o: s32[3]",
+                  "return grouped_matmul(x, mxfp4(w, u), o)"),
+            "m=6 n=64 batch=1 | k=96 a 0+(0)96,1 @16 | b 0+(6144)64,1 @16 | mxfp4 by 0+(0)0,1 @16 "
+            "| -> 0+(0)64,1 @16");
+}
+
+TEST(Concretize, WeightsInMxFp4AreAQuarterOfTheBytes) {
+  const auto bytes_of = [](const std::string& weights, const std::string& body) {
+    return problem::bytes(*make("x: bf16[64, 2048], o: s32[8], " + weights, body).problem);
+  };
+  const double rest = 64 * 2048 * 2 + 64 * 1024 * 2, weights = 8.0 * 1024 * 2048;
+  EXPECT_EQ(bytes_of("w: bf16[8, 1024, 2048]", "return grouped_matmul(x, transpose(w), o)"),
+            rest + 2 * weights);
+  EXPECT_EQ(bytes_of("w: u8[8, 1024, 1024], u: u8[8, 1024, 64]",
+                     "return grouped_matmul(x, transpose(mxfp4(w, u)), o)"),
+            rest + weights / 2 + weights / 32);
+}
+
 // Of a table, its rows by an index, and of how many.
 TEST(Concretize, RowsThatAnIndexNames) {
   EXPECT_EQ(words("a: bf16[6, 8], b: bf16[8, 16], e: bf16[5, 32], i: s64[6, 2]",

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <utility>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -89,16 +90,27 @@ TEST(Legality, WhatIsRankedIsLaunchedAndWhatIsNotHasAReason) {
     for (const launch::Candidate& ranked : all.ranked)
       for (const launch::Candidate& candidate :
            variants(ranked, *catalog->find(ranked.kernel), problem, device)) {
-        const problem::Problem launched_problem =
-            launch::gathers_before(problem, candidate, *catalog) ? with_gathered_rows(problem)
-                                                                 : problem;
+        // What other kernels wrote before lies in the workspace.
+        problem::Problem launched_problem = problem;
+        problem::Addresses launched_at = at;
+        void* const workspace_at = reinterpret_cast<void*>(uint64_t{1} << 44);
+        if (launch::gathers_before(problem, candidate, *catalog)) {
+          launched_problem = with_gathered_rows(launched_problem);
+          for (auto& product : launched_at.products)
+            if (std::exchange(product.rows, {})) product.a = workspace_at;
+        }
+        if (launch::widens_before(problem, candidate, *catalog)) {
+          launched_problem = with_widened_weights(launched_problem);
+          for (auto& product : launched_at.products)
+            if (std::exchange(product.mxfp4_scales, {})) product.b = workspace_at;
+        }
         const auto runnable = launch::make_fused(toolbox(), launched_problem, candidate,
                                                  kernels.at(candidate.kernel));
         std::vector<char> memory(runnable->workspace_bytes() + 256);
         void* workspace = memory.data();
         size_t space = memory.size();
         std::align(256, runnable->workspace_bytes(), workspace, space);
-        const Status launched = runnable->launch(at, workspace, nullptr);
+        const Status launched = runnable->launch(launched_at, workspace, nullptr);
         EXPECT_TRUE(launched) << to_string(candidate) << ": " << to_string(launched.error());
         never.erase(candidate.kernel);
       }

@@ -193,6 +193,8 @@ std::string words(const Result<problem::Problem>& problem) {
     text += fmt::format(" | k={} a {} | b {}", problem->products[i].k, words(views.products[i].a),
                         words(views.products[i].b));
   for (const auto& product : views.products)
+    if (product.mxfp4_scales) text += fmt::format(" | mxfp4 by {}", words(*product.mxfp4_scales));
+  for (const auto& product : views.products)
     if (product.scales)
       text += fmt::format(" | by {} and {}", words(product.scales->a), words(product.scales->b));
   for (size_t i = 0; i < views.inputs.size(); ++i)

@@ -125,21 +125,26 @@ class Source {
 
   std::pair<std::string, std::string> grouped() {
     batched_ = false;
-    const std::string dtype = pick<const char*>({"bf16", "f16", "f8e4m3", "s8"});
-    const bool bytes = dtype == "f8e4m3" || dtype == "s8";
+    const std::string weights = pick<const char*>({"bf16", "f16", "f8e4m3", "s8", "mxfp4"});
+    const bool bytes = weights == "f8e4m3" || weights == "s8", mxfp4 = weights == "mxfp4";
+    const std::string dtype = mxfp4 ? "bf16" : weights;
+    if (mxfp4) k_ = 32 * (1 + number(6)), n_ = 32 * (1 + number(6));
     const bool transposed = bytes || number(2), halves = number(2);
     const int groups = pick<int>({1, 3, 40}), columns = halves ? 2 * n_ : n_;
     const auto [rows, row] = transposed ? std::pair(columns, k_) : std::pair(k_, columns);
     const bool gathered = !bytes && number(2);
     const std::string product =
-        fmt::format("grouped_matmul({}, {}(w), o)", gathered ? "gather(a, i)" : "a",
-                    transposed ? "transpose" : "");
+        fmt::format("grouped_matmul({}, {}({}), o)", gathered ? "gather(a, i)" : "a",
+                    transposed ? "transpose" : "", mxfp4 ? "mxfp4(w, u)" : "w");
     const std::string index =
         gathered ? fmt::format(", i: {}[{}]", pick<const char*>({"s32", "s64"}), m_) : "";
     const std::string h =
         bytes ? fmt::format("h = cast({}, f32)\n", product) : fmt::format("h = {}\n", product);
+    const std::string matrices = mxfp4 ? fmt::format("w: u8[{0}, {1}, {2}], u: u8[{0}, {1}, {3}]",
+                                                     groups, rows, row / 2, row / 32)
+                                       : fmt::format("w: {}[{}, {}, {}]", dtype, groups, rows, row);
     return tail(matrix("a", dtype, gathered ? 50 : m_, k_) + index +
-                    fmt::format(", w: {0}[{1}, {2}, {3}], o: s32[{1}]", dtype, groups, rows, row),
+                    fmt::format(", {}, o: s32[{}]", matrices, groups),
                 h + (halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)
                             : "y = cast(h, f32)"));
   }

@@ -76,6 +76,14 @@ TEST(RegionGraph, RowsThatAnIndexNamesComeBack) {
             "");
 }
 
+TEST(RegionGraph, WeightsInMxFp4ComeBack) {
+  EXPECT_EQ(lost("x: bf16[R, 64], w: u8[3, 96, 32], u: u8[3, 96, 2], o: s32[3]",
+                 "h = grouped_matmul(x, transpose(mxfp4(w, u)), o)\n"
+                 "return silu(h[:, ::2]) * h[:, 1::2]",
+                 {{{"R", 6}}}),
+            "");
+}
+
 TEST(RegionGraph, SymbolsStridesAndConstantsComeBack) {
   const ir::SymbolValues symbols = {{"M", 5}, {"N", 16}, {"K", 8}};
   EXPECT_EQ(lost("a: bf16[M, K], b: bf16[N, K], c: bf16[N]",

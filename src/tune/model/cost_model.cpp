@@ -349,10 +349,8 @@ double gather_seconds(const problem::Problem& problem, const gpu::DeviceInfo& de
 double widen_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device) {
   double seconds = 0;
   for (size_t i = 0; i < problem.products.size(); ++i) {
-    const problem::Product& product = problem.products[i];
     if (!problem.views.products[i].mxfp4_scales) continue;
-    const double bytes = 2 * double(product.groups.value_or(1)) * double(product.n) *
-                         double(product.k);  // of the weights as bf16
+    const double bytes = 2 * double(mxfp4_weights(problem, i));  // as bf16
     seconds += architecture_of(device).tiles.launch +
                (1 + problem::kMxFp4Share) * bytes / device.rates.memory;
   }
