@@ -653,6 +653,32 @@ std::string words(const attacca_vector& at) {
   return fmt::format("{}: {} ({}) of {}", at.pointer, at.stride, at.batch_stride, at.bytes);
 }
 
+// Bytes of codes and of scales, for weights whose strides are their own.
+TEST(Arguments, OfWeightsInMxFp4) {
+  for (const bool by_turns : {false, true}) {
+    const problem::Problem made = problem(
+        "x: bf16[6, 96], w: u8[3, 128, 48], u: u8[3, 128, 3], o: s32[3]",
+        fmt::format("h = grouped_matmul(x, transpose(mxfp4(w, u)), o)\n  return silu({}) * {}",
+                    by_turns ? "h[:, 1::2]" : "h[:, 64:]", by_turns ? "h[:, ::2]" : "h[:, :64]"));
+    templates::Template kernel;
+    kernel.hole.accumulators = 2;
+    kernel.hole.result_bits = {16};
+    const auto placed = bind(made.epilogue, kernel.hole);
+    ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(placed)) << std::get<std::string>(placed);
+    const auto& binding = std::get<epilogue::Binding>(placed);
+    attacca_gemm_arguments g = launch::describe(made, kernel, binding, {}, 132);
+    launch::set_addresses(made, made.factors(), binding, addresses(made, 0x10000), g);
+    const int64_t column = by_turns ? 2 * 96 : 96, first = by_turns ? 96 : 64 * 96;
+    // The addresses of a, b, offsets and the scales are 0x10000 and so on.
+    const bool swapped = g.b.pointer != reinterpret_cast<void*>(0x20000);
+    const attacca_operand &low = swapped ? g.b1 : g.b, &high = swapped ? g.b : g.b1;
+    EXPECT_EQ(words(low), fmt::format("0x20000: 1,{} (12288)", column));
+    EXPECT_EQ(words(high), fmt::format("0x{:x}: 1,{} (12288)", 0x20000 + first / 2, column));
+    EXPECT_EQ(g.mxfp4_scales[swapped], reinterpret_cast<void*>(0x40000));
+    EXPECT_EQ(g.mxfp4_scales[!swapped], reinterpret_cast<void*>(0x40000 + first / 32));
+  }
+}
+
 TEST(Arguments, SayWhereEverythingIs) {
   const problem::Problem made = problem(
       "a: bf16[2, 4, 16], b: bf16[16, 8], x: f32[2, 1, 8], s: bf16[4, 1], r: bf16[2, 4, 16], z: "

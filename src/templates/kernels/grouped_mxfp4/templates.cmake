@@ -1,6 +1,6 @@
 # A of bf16 whose groups of rows are each multiplied by a matrix of their own, (N, K) in MXFP4 as it
 # lies in memory (grouped_mxfp4/feed.cuh). A name says the layout of the weights (tn), the tile in
-# the problem's orientation, the blocks of a cluster, swap, gate, and gather as those of
+# the problem's orientation, the blocks of a cluster, swap, pingpong, gate, and gather as those of
 # grouped/templates.cmake.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
@@ -38,8 +38,8 @@ macro(mxfp4_gemm TILE_M TILE_N STAGES BLOCKS)
                    DEFINES ELEMENT=ELEMENT_BF16 MXFP4=1 CODE_BITS=4 CODE_FLOATS=1 SCALE_BITS=16
                            A_BF16=1 GROUPED=${MXFP4_GROUPS} PROMOTE=0 SCALED=0 ${gathered}
                            SHARED_TAIL=0 TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=1
-                           CLUSTER_K=1 STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1 PINGPONG=${pingpong}
-                           B_K_MAJOR=1 ALTERNATE=0 DIRECT=0 HOLE_MAXIMA=0
+                           CLUSTER_K=1 STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1
+                           PINGPONG=${pingpong} B_K_MAJOR=1 ALTERNATE=0 DIRECT=0 HOLE_MAXIMA=0
                            HOLE_ACCUMULATORS=${sets} ${slots} HOLE_RESULT0=${MXFP4_RESULT})
 endmacro()
 
@@ -58,3 +58,4 @@ mxfp4_gemm(32  64  7      2 GATE)
 mxfp4_gemm(64  128 8      1 GATE)
 mxfp4_gemm(16  64  10     3 GATHER FULL 16)
 mxfp4_gemm(16  64  12     2 GATHER GATE)
+mxfp4_gemm(64  128 8      1 GATHER GATE)

@@ -28,7 +28,8 @@ def mxfp4(blocks: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
     Under ``torch.compile(backend="attacca")``, products on the CPU that read the result, such as
     ``torch._grouped_mm(x, attacca.torch.mxfp4(blocks, scales).mT, offs=offsets)``, read the codes:
-    the weights are never in memory as bfloat16. On a GPU they are widened in memory first.
+    the weights are never in memory as bfloat16. So do grouped products on Hopper GPUs. Other
+    products on a GPU read weights that are widened in memory first.
 
     Args:
         blocks: uint8 ``[..., K / 32, 16]`` or ``[..., K / 2]``: e2m1 codes, two a byte, the first
