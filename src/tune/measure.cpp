@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <thread>
 #include <tuple>
@@ -51,16 +52,21 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
   for (size_t i = 0; i < problem.products.size(); ++i)
     if (const auto& packed = problem.products[i].packed)
       spans.products[i].b = {0, packed->bytes / ir::size_of(problem.views.products[i].b.dtype) - 1};
+  // Four codes in the place of a weight.
+  for (size_t i = 0; i < problem.products.size(); ++i)
+    if (problem.views.products[i].mxfp4_scales)
+      spans.products[i].b = {0, std::max<int64_t>(mxfp4_weights(problem, i) / 4, 1) - 1};
   return spans;
 }
 
 // What an operand's memory holds.
 struct Contents {
-  double scale = 1;         // of random numbers
-  int64_t ends = 0;         // not 0: the ends of groups that share so many rows
-  int64_t rows = 0;         // not 0: numbers of so many rows, in a random order
-  bool zeros = false;       // none
-  bool is_first_a = false;  // the memory is that of the first product's A
+  double scale = 1;                   // of random numbers
+  int64_t ends = 0;                   // not 0: the ends of groups that share so many rows
+  int64_t rows = 0;                   // not 0: numbers of so many rows, in a random order
+  std::optional<uint8_t> bytes = {};  // all alike
+  bool codes = false;                 // random bytes
+  bool is_first_a = false;            // the memory is that of the first product's A
 };
 
 problem::Operands<Contents> contents_of(const problem::Problem& problem) {
@@ -71,13 +77,18 @@ problem::Operands<Contents> contents_of(const problem::Problem& problem) {
     if (auto& offsets = all.products[i].offsets) offsets->ends = std::max<int64_t>(problem.m, 1);
     if (auto& rows = all.products[i].rows)
       rows->rows = std::max<int64_t>(*problem.products[i].rows, 1);
+    // Weights about as large as other random ones.
+    if (auto& scales = all.products[i].mxfp4_scales) {
+      scales->bytes = 120;
+      all.products[i].b.codes = true;
+    }
     all.products[i].b.scale = 1 / std::sqrt(double(std::max<int64_t>(problem.products[i].k, 1)));
   }
   for (size_t i = 0; i < all.indices.size(); ++i)
     all.indices[i].rows = std::max<int64_t>(problem.named_rows[i], 1);
   // A user's kernel may use integers as indices.
   for (size_t i = 0; i < all.kernel.size(); ++i)
-    all.kernel[i].zeros = !ir::is_float(problem.views.kernel[i].dtype);
+    if (!ir::is_float(problem.views.kernel[i].dtype)) all.kernel[i].bytes = 0;
   return all;
 }
 
@@ -166,13 +177,14 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
   const auto make_one = [&](const problem::View& view, const Span& span,
                             const Contents& content) -> Result<void*> {
     ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes_of(span, view) + 16));
-    ATTACCA_TRY_VOID(content.zeros  ? memory.fill(0)
+    ATTACCA_TRY_VOID(content.bytes  ? memory.fill(*content.bytes)
                      : content.ends ? fill_ends(memory, span.count(), content.ends)
                      : content.rows && view.dtype == ir::DType::S64
                          ? fill_rows<int64_t>(memory, span.count(), content.rows)
                      : content.rows
                          ? fill_rows<int32_t>(memory, span.count(), content.rows)
-                         : fill_random(device, memory, view.dtype, content.scale, pages));
+                         : fill_random(device, memory, content.codes ? ir::DType::U8 : view.dtype,
+                                       content.scale, pages));
     const int64_t width = ir::size_of(view.dtype);
     // As misaligned as the problem says.
     const int64_t shift =

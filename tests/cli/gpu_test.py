@@ -42,6 +42,11 @@ GATHERED = """graph experts(x: bf16[T, 2048], token: s64[R], w: bf16[128, 1536, 
   return silu(grouped_matmul(gather(x, token), transpose(w), offsets))
 }
 """
+MXFP4 = """graph experts(x: bf16[R, 2880], w: u8[32, 5760, 1440], scales: u8[32, 5760, 90],
+              offsets: s32[32]) {
+  return silu(grouped_matmul(x, transpose(mxfp4(w, scales)), offsets))
+}
+"""
 SCALED_GROUPS = """graph experts(x: f8e4m3[R, 2048], w: f8e4m3[128, 1536, 2048], offsets: s32[128],
               sx: f32[R], sw: f32[128, 1536]) {
   y = grouped_matmul(x, transpose(w), offsets, out=f32, fast=FAST) * reshape(sx, [R, 1])
@@ -152,6 +157,28 @@ class Explain(Cli):
         self.assertRegex(out, r"2\. grouped_tn_128x128_1x1_pingpong_direct_f1_d16 after a gather,")
         self.assertRegex(out, r"  unfused after a gather, expected")
         # Gathers of other devices are kernels of their own.
+        code, out, err = attacca("explain", graph, *dims[:3], "a100", *dims[4:], "--json")
+        self.assertEqual((code, err), (0, ""))
+        self.assertGreater(len(json.loads(out)["regions"]), 1)
+
+    def test_weights_in_mxfp4(self):
+        dims = ("--device", "cuda", "--as", "h200", "--dim", "R=64")
+        graph = self.write(MXFP4)
+        code, out, err = attacca("explain", graph, *dims, "--json")
+        self.assertEqual((code, err), (0, ""))
+        whole = json.loads(out)
+        self.assertEqual(len(whole["regions"]), 1)
+        ranked = {each["template"]: each["widens_before"]
+                  for each in whole["candidates"][0]["ranked"]}
+        self.assertIs(ranked["grouped_mxfp4_tn_16x64_1x1_swap_f1_d16"], False)
+        self.assertIs(ranked["grouped_tn_16x64_1x1_swap_f1_d16"], True)
+        code, out, err = attacca("explain", graph, *dims)
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("= x:bf16 @ w^T:bf16 of mxfp4 by scales, R x 5760 x 2880", out)
+        self.assertRegex(out, r"1\. grouped_mxfp4_\S+, expected")
+        self.assertRegex(out, r"\. grouped_tn_16x64_1x1_swap_f1_d16 after widening, expected")
+        self.assertRegex(out, r"  unfused after widening, expected")
+        # There the weights are widened by a kernel of their own.
         code, out, err = attacca("explain", graph, *dims[:3], "a100", *dims[4:], "--json")
         self.assertEqual((code, err), (0, ""))
         self.assertGreater(len(json.loads(out)["regions"]), 1)
