@@ -1,5 +1,6 @@
 // Products of one input by one launch: every template that can, on a device, against f64; and that
 // a plan's other ways give the same.
+#include <algorithm>
 #include <atomic>
 #include <gtest/gtest.h>
 
@@ -121,19 +122,21 @@ bool run_together(const Projections& projections, const std::string& kernel, ir:
   return true;
 }
 
+bool may_compute(const templates::Template& kernel, const Projections& projections) {
+  return (kernel.packed_bits != 0) == projections.packed &&
+         takes(kernel, ir::parse_dtype(projections.dtype).value());
+}
+
 std::vector<std::string> names() {
   std::vector<std::string> all;
   for (const templates::Template& kernel : toolbox()->catalog().templates())
     if (kernel.family == templates::Family::Gemm && kernel.hole.accumulators == 1 &&
         !kernel.widened && !kernel.scaled_blocks && !kernel.grouped &&
-        !kernel.name.starts_with("cutlass_") && kernel.packed_scale_bits != 8)
+        !kernel.name.starts_with("cutlass_") && kernel.packed_scale_bits != 8 &&
+        std::any_of(std::begin(kProjections), std::end(kProjections),
+                    [&](const Projections& each) { return may_compute(kernel, each); }))
       all.push_back(kernel.name);
   return all;
-}
-
-bool may_compute(const templates::Template& kernel, const Projections& projections) {
-  return (kernel.packed_bits != 0) == projections.packed &&
-         takes(kernel, ir::parse_dtype(projections.dtype).value());
 }
 
 // Each template is asked for some of the projections of its kind, others than its neighbour.
