@@ -31,10 +31,9 @@ LOSSES = {
     "kn silu_mul 317 6368 1856 1 h200": 0.92,
     # The template is slower than expected.
     "gate swiglu 278 8312 5624 1 h100": 0.80,
-    "bf16 silu_mul 542 12368 2296 1 h100": 0.90,
-    "gate geglu_add 1101 312 440 1 h100": 0.92,
-    # The unfused path is faster than expected.
-    "bf16 silu_mul 144 1422 7208 1 h200": 0.88,
+    "gate geglu_add 1101 312 440 1 h100": 0.90,
+    "bf16 add 29 2168 5688 1 h200": 0.89,
+    "bf16 none 4 2405 192 1 h100": 0.71,
 }
 
 
