@@ -93,37 +93,6 @@ bool computes_all(const StepContext& context, const std::vector<problem::Problem
                                   toolbox.device().info().capability(), problems.size()));
 }
 
-}  // namespace
-
-std::vector<std::vector<size_t>> regions_alike(const StepContext& context,
-                                               const std::vector<fuse::Region>& regions) {
-  if (context.batch_invariant() || context.options().tuning == Tuning::Unfused) return {};
-  std::map<uint32_t, int> readers;  // of each A
-  for (const fuse::Region& region : regions)
-    if (region.kind == fuse::RegionKind::Gemm) ++readers[region.gemms[0].a.source.id];
-  const std::map<uint32_t, size_t> computed_at = places_of_results(regions);
-  std::map<AlikeKey, std::vector<std::vector<size_t>>> alike;
-  for (size_t i = 0; i < regions.size(); ++i) {
-    const fuse::Region& region = regions[i];
-    if (region.kind != fuse::RegionKind::Gemm || readers[region.gemms[0].a.source.id] < 2) continue;
-    const auto problem = problem_of_product(context, region);
-    if (!problem) continue;
-    auto& groups = alike[{region.gemms[0].a.source.id, problem->m, problem->products[0].k,
-                          problem_class(*problem)}];
-    if (groups.empty() || groups.back().size() == launch::kMostTogether ||
-        !can_run_at(groups.back().front(), region, computed_at))
-      groups.emplace_back();
-    groups.back().push_back(i);
-  }
-  std::vector<std::vector<size_t>> found;
-  for (auto& [key, groups] : alike)
-    for (std::vector<size_t>& group : groups)
-      if (group.size() > 1) found.push_back(std::move(group));
-  return found;
-}
-
-namespace {
-
 // A candidate of the one launch, and the seconds that the model expects it to take.
 struct Joint {
   launch::Candidate candidate;
@@ -240,6 +209,33 @@ bool may_be_apart(const StepContext& context, const std::vector<problem::Problem
 }
 
 }  // namespace
+
+std::vector<std::vector<size_t>> regions_alike(const StepContext& context,
+                                               const std::vector<fuse::Region>& regions) {
+  if (context.batch_invariant() || context.options().tuning == Tuning::Unfused) return {};
+  std::map<uint32_t, int> readers;  // of each A
+  for (const fuse::Region& region : regions)
+    if (region.kind == fuse::RegionKind::Gemm) ++readers[region.gemms[0].a.source.id];
+  const std::map<uint32_t, size_t> computed_at = places_of_results(regions);
+  std::map<AlikeKey, std::vector<std::vector<size_t>>> alike;
+  for (size_t i = 0; i < regions.size(); ++i) {
+    const fuse::Region& region = regions[i];
+    if (region.kind != fuse::RegionKind::Gemm || readers[region.gemms[0].a.source.id] < 2) continue;
+    const auto problem = problem_of_product(context, region);
+    if (!problem) continue;
+    auto& groups = alike[{region.gemms[0].a.source.id, problem->m, problem->products[0].k,
+                          problem_class(*problem)}];
+    if (groups.empty() || groups.back().size() == launch::kMostTogether ||
+        !can_run_at(groups.back().front(), region, computed_at))
+      groups.emplace_back();
+    groups.back().push_back(i);
+  }
+  std::vector<std::vector<size_t>> found;
+  for (auto& [key, groups] : alike)
+    for (std::vector<size_t>& group : groups)
+      if (group.size() > 1) found.push_back(std::move(group));
+  return found;
+}
 
 std::optional<JointLaunch> decide_together(const StepContext& context,
                                            const std::vector<const fuse::Region*>& regions,
