@@ -14,7 +14,7 @@ namespace {
 // Where a cluster lies in the grid, and how large the grid is in clusters.
 constexpr std::string_view kPlacesOfClusters[] = {"%clusterid", "%nclusterid"};
 
-Result<const Function*> find_entry(const Module& kernel, std::string_view name) {
+Result<const Function*> entry_named(const Module& kernel, std::string_view name) {
   for (const Item& item : kernel.items)
     if (const auto* function = std::get_if<Function>(&item);
         function && function->is_entry && function->name == name && function->body)
@@ -92,7 +92,7 @@ SeveralParameters parameters_of_several(size_t bytes, size_t alignment, size_t p
 
 Result<std::string> compute_several(const Module& kernel, std::string_view name, size_t problems) {
   ATTACCA_CHECK(problems > 1, "one problem is not several");
-  ATTACCA_TRY(const Function* entry, find_entry(kernel, name));
+  ATTACCA_TRY(const Function* entry, entry_named(kernel, name));
   ATTACCA_TRY(const Variable* parameter, only_parameter(kernel, *entry));
   const SeveralParameters parameters =
       parameters_of_several(*size_in_bytes(*parameter), parameter->alignment, problems);

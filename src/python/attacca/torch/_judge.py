@@ -249,7 +249,7 @@ def _measure(groups: Sequence[_Group], launched: set[int], run: Run, decide: Dec
     ``launched``: these are known to be. Returns how many graphs were compiled in addition."""
     together = [group for group in groups if group.is_together]
     alone = [group for group in groups if not group.is_together]
-    compiled = _choose(alone, decide, budget, effort) + _choose(together, decide, budget, effort)
+    compiled = _choose([*alone, *together], decide, budget, effort)
     for group in [*together, *alone]:
         if group.verdict is None and not group.regions <= launched:
             compiled += _compare(group, run, budget)
@@ -259,16 +259,22 @@ def _measure(groups: Sequence[_Group], launched: set[int], run: Run, decide: Dec
 
 def _choose(groups: Sequence[_Group], decide: Decide, budget: Budget, effort: int) -> int:
     """Chooses the kernels of each group, and compiles with Inductor meanwhile; returns how many
-    graphs it compiled."""
+    graphs it compiled. Those that are launched together come last: each waits until the kernels of
+    its regions are chosen."""
     compiled = 0
+    choices: dict[_Group, Future[_Chosen]] = {}
 
     def choose(group: _Group) -> _Chosen:
+        if group.is_together:
+            wait([choices[other] for other in groups
+                  if not other.is_together and other.regions & group.regions])
         left = budget.left()
         seconds = left + _OVERRUN if left >= _LEAST_TUNING else 0.0
         # Its regions are tuned by themselves, and one launch of several is not.
         return _Chosen(decide(group.region, 0.0 if group.is_together else seconds), seconds == 0)
     with ThreadPoolExecutor(_WORKERS) as pool:
-        choices = {group: pool.submit(choose, group) for group in groups}
+        for group in groups:
+            choices[group] = pool.submit(choose, group)
         # Those that the products' time rarely decides come first.
         for group in sorted(groups, key=lambda group: not group.around.near):
             if not _pending(choices) or budget.is_over():
