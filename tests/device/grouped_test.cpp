@@ -47,23 +47,6 @@ constexpr const char* kByteTails[] = {
     "cast(silu(h[:, :{n}] * t) * (h[:, {n}:] * t), bf16)",
 };
 
-// Ends in any order and of any size, with empty groups, all rows in one, rows behind the last end,
-// or groups alike.
-ir::Tensor ends_of(const GroupedShape& shape, uint32_t kind, uint32_t seed) {
-  std::mt19937 random(seed);
-  ir::Tensor ends = *ir::Tensor::make(ir::DType::S32, {shape.groups});
-  int64_t end = 0;
-  for (int group = 0; group < shape.groups; ++group) {
-    const auto any = static_cast<int64_t>(random() % static_cast<uint32_t>(shape.rows + 1));
-    if (kind == 0) end = any + static_cast<int64_t>(random() % 200) - 100;
-    if (kind == 1 && random() % 3 == 0) end += any / 3;
-    if (kind == 2) end = group < shape.groups / 2 ? 0 : shape.rows;
-    if (kind == 3) end = int64_t{shape.rows} * (group + 1) / shape.groups;
-    ends.set_integer(group, end);
-  }
-  return ends;
-}
-
 // What is multiplied, and what the tail reads.
 struct Element {
   std::string factors, operands;
@@ -144,7 +127,8 @@ std::vector<Prepared> make_cases(std::string (*text_of)(size_t), ir::Mode mode) 
     const auto index = static_cast<size_t>(i);
     const GroupedShape& shape = kGroupedShapes[index % std::size(kGroupedShapes)];
     const auto seed = static_cast<uint32_t>(index + 1);
-    ir::Bindings given{{"o", ends_of(shape, static_cast<uint32_t>(index / 9 % 4), seed)}};
+    ir::Bindings given{
+        {"o", random_ends(shape.rows, shape.groups, static_cast<uint32_t>(index / 9 % 4), seed)}};
     const bool named = text_of == text_of_named;
     if (named)
       given.emplace("i", index_of(shape, index % 3 == 0 ? ir::DType::S64 : ir::DType::S32, seed));

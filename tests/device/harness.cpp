@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <random>
 #include <thread>
 
 #include "fmt/format.h"
@@ -279,6 +280,21 @@ void run_all(const std::string& kernel, const std::vector<Prepared>& cases, doub
   run_all(kernel, cases, [&](const Prepared& prepared, const std::vector<ir::Tensor>& outputs) {
     return compare_with_reference(prepared.reference, outputs, allowed);
   });
+}
+
+ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed) {
+  std::mt19937 random(seed);
+  ir::Tensor ends = *ir::Tensor::make(ir::DType::S32, {groups});
+  int64_t end = 0;
+  for (int group = 0; group < groups; ++group) {
+    const auto any = static_cast<int64_t>(random() % static_cast<uint32_t>(rows + 1));
+    if (kind == 0) end = any + static_cast<int64_t>(random() % 200) - 100;
+    if (kind == 1 && random() % 3 == 0) end += any / 3;
+    if (kind == 2) end = group < groups / 2 ? 0 : rows;
+    if (kind == 3) end = int64_t{rows} * (group + 1) / groups;
+    ends.set_integer(group, end);
+  }
+  return ends;
 }
 
 }  // namespace attacca::testing

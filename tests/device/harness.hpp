@@ -79,6 +79,10 @@ Prepared prepare_text(const std::string& text, ir::Bindings given, uint64_t seed
 // A test by template is given the template's name; empty: the unfused path.
 std::string template_test_name(const ::testing::TestParamInfo<std::string>& info);
 
+// The ends of groups of so many rows in all, of one of four kinds: in any order and of any size,
+// with empty groups and rows behind the last end, all rows in few groups, groups alike.
+ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed);
+
 // Whether the template refuses the case; the unfused path never does.
 bool is_refused(const Case& each, const std::string& kernel);
 

@@ -6,7 +6,6 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
-#include <random>
 
 #include "fmt/format.h"
 
@@ -44,22 +43,6 @@ Candidate candidate_of(const std::string& kernel) {
   return {.kind = CandidateKind::Fused, .kernel = kernel};
 }
 
-// Ends in any order and of any size, with empty groups, all rows in one, or groups alike.
-ir::Tensor ends_of(const Shape& shape, uint32_t kind, uint32_t seed) {
-  std::mt19937 random(seed);
-  ir::Tensor ends = *ir::Tensor::make(ir::DType::S32, {shape.groups});
-  int64_t end = 0;
-  for (int group = 0; group < shape.groups; ++group) {
-    const auto any = static_cast<int64_t>(random() % static_cast<uint32_t>(shape.rows + 1));
-    if (kind == 0) end = any + static_cast<int64_t>(random() % 200) - 100;
-    if (kind == 1 && random() % 3 == 0) end += any / 3;
-    if (kind == 2) end = group < shape.groups / 2 ? 0 : shape.rows;
-    if (kind == 3) end = int64_t{shape.rows} * (group + 1) / shape.groups;
-    ends.set_integer(group, end);
-  }
-  return ends;
-}
-
 std::string text_of(const Shape& shape, std::string tail, bool named) {
   for (size_t at; (at = tail.find("{n}")) != std::string::npos;)
     tail.replace(at, 3, std::to_string(shape.n));
@@ -92,7 +75,8 @@ std::vector<Prepared> make_cases(ir::Mode mode, bool named) {
     const auto index = static_cast<size_t>(i);
     const Shape& shape = kShapes[index % std::size(kShapes)];
     const auto seed = static_cast<uint32_t>(index + 1);
-    ir::Bindings given{{"o", ends_of(shape, static_cast<uint32_t>(index / 9 % 4), seed)}};
+    ir::Bindings given{
+        {"o", random_ends(shape.rows, shape.groups, static_cast<uint32_t>(index / 9 % 4), seed)}};
     prepared[index] = prepare_text(text_of(shape, kTails[index % std::size(kTails)], named),
                                    std::move(given), seed, mode);
     ATTACCA_CHECK(has_mxfp4(prepared[index].each->problem), "no weights in MXFP4");
