@@ -1,6 +1,11 @@
 #include "launch/arguments.hpp"
 
+#include <cstdlib>
+
+#include "fmt/format.h"
+
 #include "ir/interpret/mxfp4.hpp"
+#include "support/check.hpp"
 
 namespace attacca::launch {
 namespace {
@@ -120,6 +125,32 @@ void* first_weight(const problem::Factor& factor, const problem::Addresses& at) 
 }
 
 }  // namespace
+
+void FreeParameters::operator()(void* memory) const {
+  std::free(memory);
+}
+
+ParameterMemory allocate_parameters(size_t bytes, size_t alignment) {
+  ParameterMemory memory(
+      std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
+  ATTACCA_CHECK(memory != nullptr, "memory ran out");
+  return memory;
+}
+
+Status build_parameters(const Template& kernel, const attacca_gemm_arguments& arguments,
+                        void* parameters, uint32_t (&grid)[3]) {
+  char reason[512] = "";
+  if (kernel.builder->build(&arguments, parameters, grid, reason, sizeof reason) == 0) return {};
+  return fail(fmt::format("{} cannot be launched: {}", kernel.name, reason), kernel.name,
+              "give operands as aligned and strided as those that the plan was made for");
+}
+
+gpu::Launch launch_of(const Template& kernel, const uint32_t (&grid)[3]) {
+  return {{grid[0], grid[1], grid[2]},
+          {static_cast<uint32_t>(kernel.threads), 1, 1},
+          static_cast<uint32_t>(kernel.shared_bytes),
+          kernel.dependent_launch};
+}
 
 void* first_element(void* base, const problem::View& view) {
   return static_cast<char*>(base) + view.offset * ir::size_of(view.dtype);

@@ -1,9 +1,11 @@
 // A problem as the arguments of a template's builder.
 #pragma once
 
+#include <memory>
 #include <span>
 
 #include "epilogue/hole.hpp"
+#include "gpu/driver/device.hpp"
 #include "launch/candidate.hpp"
 #include "problem/problem.hpp"
 #include "templates/template.hpp"
@@ -18,6 +20,19 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const templates
 void set_addresses(const problem::Problem& problem, std::span<const problem::Factor> factors,
                    const epilogue::Binding& binding, const problem::Addresses& at,
                    attacca_gemm_arguments& arguments);
+
+// Memory for a kernel's parameters, which no launch reads any more when it ends.
+struct FreeParameters {
+  void operator()(void* memory) const;
+};
+using ParameterMemory = std::unique_ptr<void, FreeParameters>;
+ParameterMemory allocate_parameters(size_t bytes, size_t alignment);
+
+// The parameters and the grid of a launch. Errors: addresses that the template does not take.
+Status build_parameters(const templates::Template& kernel, const attacca_gemm_arguments& arguments,
+                        void* parameters, uint32_t (&grid)[3]);
+// That launch.
+gpu::Launch launch_of(const templates::Template& kernel, const uint32_t (&grid)[3]);
 
 // The address of the first element.
 void* first_element(void* base, const problem::View& view);

@@ -1,6 +1,5 @@
 #include "launch/fused.hpp"
 
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -9,7 +8,6 @@
 
 #include "launch/arguments.hpp"
 #include "launch/legality.hpp"
-#include "support/check.hpp"
 #include "support/reused.hpp"
 
 namespace attacca::launch {
@@ -17,23 +15,12 @@ namespace {
 
 using templates::Template;
 
-struct Free {
-  void operator()(void* memory) const { std::free(memory); }
-};
-using Aligned = std::unique_ptr<void, Free>;
-
-Aligned aligned(size_t alignment, size_t bytes) {
-  Aligned memory(std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment));
-  ATTACCA_CHECK(memory != nullptr, "memory ran out");
-  return memory;
-}
-
 // A kernel's parameters, built for certain addresses.
 struct Built {
   Addresses addresses;
   void* workspace = nullptr;
   gpu::Launch launch;
-  Aligned parameters;
+  ParameterMemory parameters;
   bool done = false;
 };
 
@@ -82,10 +69,10 @@ class TemplateLaunch : public Runnable {
 
   Built not_built() const {
     const auto& builder = *form().builder;
-    return {
-        .addresses = no_addresses(problem_.views),
-        .launch = {},
-        .parameters = aligned(std::max<size_t>(builder.params_align, 64), builder.params_bytes)};
+    return {.addresses = no_addresses(problem_.views),
+            .launch = {},
+            .parameters = allocate_parameters(builder.params_bytes,
+                                              std::max<size_t>(builder.params_align, 64))};
   }
 
   Status build(const Addresses& at, void* workspace, Built& built) const {
@@ -93,15 +80,9 @@ class TemplateLaunch : public Runnable {
     attacca_gemm_arguments arguments = arguments_;
     set_addresses(problem_, factors_, *binding_, at, arguments);
     arguments.workspace = workspace;
-    char reason[512] = "";
     uint32_t grid[3] = {1, 1, 1};
-    if (form().builder->build(&arguments, built.parameters.get(), grid, reason, sizeof reason) != 0)
-      return fail(fmt::format("{} cannot be launched: {}", form().name, reason), form().name,
-                  "give operands as aligned and strided as those that the plan was made for");
-    built.launch = {{grid[0], grid[1], grid[2]},
-                    {static_cast<uint32_t>(form().threads), 1, 1},
-                    static_cast<uint32_t>(form().shared_bytes),
-                    form().dependent_launch};
+    ATTACCA_TRY_VOID(build_parameters(form(), arguments, built.parameters.get(), grid));
+    built.launch = launch_of(form(), grid);
     built.addresses = at;
     built.workspace = workspace;
     built.done = true;
@@ -122,13 +103,15 @@ class TemplateLaunch : public Runnable {
 }  // namespace
 
 gpu::KernelRequest kernel_request(const problem::Problem& problem, const Template& kernel,
-                                  const epilogue::Binding& binding, int capability) {
+                                  const epilogue::Binding& binding, int capability,
+                                  size_t problems) {
   gpu::KernelRequest request;
   request.kernel = &kernel;
   request.epilogue = problem.epilogue;
   request.binding = binding;
   request.mode = problem.mode;
   request.capability = capability;
+  request.problems = problems;
   if (!problem.products.empty()) {
     request.a_type = problem.views.products[0].a.dtype;
     // A kernel for packed weights converts them to A's dtype, whatever the graph unpacks to.

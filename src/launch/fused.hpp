@@ -22,9 +22,11 @@ std::unique_ptr<Runnable> make_fused(const std::shared_ptr<Toolbox>& toolbox,
 Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>& toolbox,
                                                  const problem::Problem& problem);
 
-// The kernel that computes the problem. `capability`: the device's; 0: the template's own.
+// The kernel that computes the problem, or so many like it in one launch. `capability`: the
+// device's; 0: the template's own.
 gpu::KernelRequest kernel_request(const problem::Problem& problem,
                                   const templates::Template& kernel,
-                                  const epilogue::Binding& binding, int capability);
+                                  const epilogue::Binding& binding, int capability,
+                                  size_t problems = 1);
 
 }  // namespace attacca::launch

@@ -109,19 +109,14 @@ class Gathered : public Runnable {
   size_t workspace_bytes() const override { return workspace_bytes_; }
 
   Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
-    const auto lease = moved_.take([this] { return no_addresses(dense_views_); });
+    const auto lease = moved_.take([&] { return at; });
     Addresses& moved = *lease;
-    moved.inputs = at.inputs;
-    moved.outputs = at.outputs;
-    moved.indices = at.indices;
+    moved = at;
     for (size_t i = 0; i < copies_.size(); ++i) {
       const auto& from = at.products[i];
       auto& to = moved.products[i];
-      to.b = from.b;
-      to.scales = from.scales;
-      to.offsets = from.offsets;
-      to.mxfp4_scales = from.mxfp4_scales;
-      to.a = copies_[i].repeats_first ? moved.products[0].a : from.a;
+      to.rows.reset();
+      if (copies_[i].repeats_first) to.a = moved.products[0].a;
       if (!copies_[i].kernel) continue;
       const auto& views = problem_.views.products[i];
       to.a = static_cast<char*>(workspace) + copies_[i].at;
@@ -139,13 +134,9 @@ class Gathered : public Runnable {
   };
 
   Gathered(const problem::Problem& problem, std::unique_ptr<Runnable> product)
-      : problem_(problem),
-        dense_views_(with_gathered_rows(problem).views),
-        product_(std::move(product)),
-        moved_(no_addresses(dense_views_)) {}
+      : problem_(problem), product_(std::move(product)), moved_(no_addresses(problem.views)) {}
 
   const problem::Problem problem_;
-  const problem::Operands<problem::View> dense_views_;
   std::unique_ptr<Runnable> product_;
   std::vector<Copy> copies_;  // one for each product
   mutable Reused<Addresses> moved_;
@@ -178,20 +169,14 @@ class Widened : public Runnable {
   size_t workspace_bytes() const override { return workspace_bytes_; }
 
   Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
-    const auto lease = moved_.take([this] { return no_addresses(views_); });
+    const auto lease = moved_.take([&] { return at; });
     Addresses& moved = *lease;
-    moved.inputs = at.inputs;
-    moved.outputs = at.outputs;
-    moved.indices = at.indices;
+    moved = at;
     for (size_t i = 0; i < copies_.size(); ++i) {
       const auto& from = at.products[i];
-      auto& to = moved.products[i];
-      to.a = from.a;
-      to.b = from.b;
-      to.scales = from.scales;
-      to.offsets = from.offsets;
-      to.rows = from.rows;
       if (!from.mxfp4_scales) continue;
+      auto& to = moved.products[i];
+      to.mxfp4_scales.reset();
       to.b = static_cast<char*>(workspace) + copies_[i].at;
       ATTACCA_TRY_VOID(kernel_.launch(from.b, *from.mxfp4_scales, to.b, copies_[i].count, stream));
     }
@@ -205,12 +190,10 @@ class Widened : public Runnable {
   };
 
   Widened(const problem::Problem& problem, std::unique_ptr<Runnable> product, WidenMxFp4 kernel)
-      : views_(with_widened_weights(problem).views),
-        product_(std::move(product)),
+      : product_(std::move(product)),
         kernel_(std::move(kernel)),
-        moved_(no_addresses(views_)) {}
+        moved_(no_addresses(problem.views)) {}
 
-  const problem::Operands<problem::View> views_;
   std::unique_ptr<Runnable> product_;
   WidenMxFp4 kernel_;
   std::vector<Copy> copies_;  // one for each product

@@ -2,10 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
-
-#include "fmt/format.h"
 
 #include "launch/arguments.hpp"
 #include "launch/fused.hpp"
@@ -26,11 +23,6 @@ struct Member {
   std::vector<problem::Factor> factors;
   attacca_gemm_arguments arguments;
 };
-
-struct FreeParameters {
-  void operator()(void* memory) const { std::free(memory); }
-};
-using ParameterMemory = std::unique_ptr<void, FreeParameters>;
 
 using Counts = std::array<uint32_t, kMostTogether>;
 
@@ -83,15 +75,11 @@ class TogetherLaunch : public Runnable {
   BuiltTogether not_built() const {
     std::vector<Addresses> none;
     for (const Member& member : members_) none.push_back(no_addresses(member.problem.views));
-    constexpr size_t kAlignment = 64;
-    ParameterMemory memory(
-        std::aligned_alloc(kAlignment, (layout_.bytes + kAlignment - 1) / kAlignment * kAlignment));
-    ATTACCA_CHECK(memory != nullptr, "memory ran out");
-    Addresses all = one_after_another(std::span<const Addresses>(none));
+    Addresses all = one_after_another(none);
     return {.addresses = std::move(all),
             .of_member = std::move(none),
             .launch = {},
-            .parameters = std::move(memory)};
+            .parameters = allocate_parameters(layout_.bytes, 64)};
   }
 
   // The parameters of a member on a device of so many multiprocessors.
@@ -100,10 +88,7 @@ class TogetherLaunch : public Runnable {
     attacca_gemm_arguments arguments = member.arguments;
     arguments.sm_count = sm_count;
     set_addresses(member.problem, member.factors, *binding_, at, arguments);
-    char reason[512] = "";
-    if (form().builder->build(&arguments, parameters, grid, reason, sizeof reason) == 0) return {};
-    return fail(fmt::format("{} cannot be launched: {}", form().name, reason), form().name,
-                "give operands as aligned and strided as those that the plan was made for");
+    return build_parameters(form(), arguments, parameters, grid);
   }
 
   // How many blocks each member gets. A kernel that has a block for each tile gets those. The
@@ -145,7 +130,7 @@ class TogetherLaunch : public Runnable {
 
   Status build(const Addresses& at, BuiltTogether& built) const {
     built.done = false;
-    take_apart(at, std::span<Addresses>(built.of_member));
+    take_apart(at, built.of_member);
     if (built.blocks[0] == 0) ATTACCA_TRY_VOID(share_out(built));
     auto* const memory = static_cast<char*>(built.parameters.get());
     uint32_t end = 0, first_grid[3] = {1, 1, 1};
@@ -160,10 +145,7 @@ class TogetherLaunch : public Runnable {
       end += built.blocks[i];
       std::memcpy(memory + layout_.ends_at + i * sizeof end, &end, sizeof end);
     }
-    built.launch = {{end, first_grid[1], first_grid[2]},
-                    {static_cast<uint32_t>(form().threads), 1, 1},
-                    static_cast<uint32_t>(form().shared_bytes),
-                    form().dependent_launch};
+    built.launch = launch_of(form(), {end, first_grid[1], first_grid[2]});
     built.addresses = at;
     built.done = true;
     return {};
@@ -191,7 +173,7 @@ class OneByOne : public Runnable {
 
   Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
     std::vector<Addresses> own = addresses_;
-    take_apart(at, std::span<Addresses>(own));
+    take_apart(at, own);
     for (size_t i = 0; i < own.size(); ++i)
       ATTACCA_TRY_VOID(runnables_[i]->launch(own[i], workspace, stream));
     return {};
@@ -234,14 +216,6 @@ std::optional<std::string> reason_against_several(const problem::Problem& proble
   return std::nullopt;
 }
 
-gpu::KernelRequest request_of_several(const problem::Problem& problem, const Template& kernel,
-                                      const epilogue::Binding& binding, int capability,
-                                      size_t problems) {
-  gpu::KernelRequest request = kernel_request(problem, kernel, binding, capability);
-  request.problems = problems;
-  return request;
-}
-
 Result<std::unique_ptr<Runnable>> make_together(const std::shared_ptr<Toolbox>& toolbox,
                                                 std::vector<problem::Problem> problems,
                                                 const Candidate& candidate) {
@@ -250,9 +224,9 @@ Result<std::unique_ptr<Runnable>> make_together(const std::shared_ptr<Toolbox>& 
   const Template* const kernel = toolbox->catalog().find(candidate.kernel);
   ATTACCA_CHECK(kernel != nullptr && !reason_against_several(problems[0], *kernel),
                 "a template that computes one problem a launch");
-  ATTACCA_TRY(auto loaded, toolbox->kernel(request_of_several(
-                               problems[0], *kernel, *candidate.binding,
-                               toolbox->device().info().capability(), problems.size())));
+  ATTACCA_TRY(auto loaded, toolbox->kernel(kernel_request(problems[0], *kernel, *candidate.binding,
+                                                          toolbox->device().info().capability(),
+                                                          problems.size())));
   return std::make_unique<TogetherLaunch>(toolbox, std::move(loaded), std::move(problems),
                                           candidate);
 }

@@ -3,6 +3,7 @@
 // it in its list.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <tuple>
@@ -105,6 +106,18 @@ void set_shape(const From& from, To& to) {
   }
 }
 
+// Gives each of `all`, which have their shapes, its part of the I-th member of `joined`.
+template <size_t I, class T>
+void take_member(const Operands<T>& joined, std::vector<Operands<T>>& all) {
+  auto from = std::get<I>(Operands<T>::members(joined)).begin();
+  for (Operands<T>& own : all) {
+    auto& to = std::get<I>(Operands<T>::members(own));
+    const auto end = from + static_cast<ptrdiff_t>(to.size());
+    std::copy(from, end, to.begin());
+    from = end;
+  }
+}
+
 template <class T>
 struct LeafOf;
 template <class T>
@@ -136,6 +149,27 @@ auto map(const F& f, const Operands<T>& first, const Operands<Rest>&... rest) {
   for_each([&](const T& from, auto& to, const Rest&... others) { to = f(from, others...); }, first,
            made, rest...);
   return made;
+}
+
+// The operands of all problems, in the order of the problems.
+template <class T>
+Operands<T> one_after_another(const std::vector<Operands<T>>& all) {
+  Operands<T> joined;
+  for (const Operands<T>& each : all)
+    detail::for_each_member(
+        [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); }, joined,
+        each);
+  return joined;
+}
+
+// The reverse: gives each of `all`, which have their shapes, its part.
+template <class T>
+void take_apart(const Operands<T>& joined, std::vector<Operands<T>>& all) {
+  constexpr size_t kCount = std::tuple_size_v<decltype(Operands<T>::members(joined))>;
+  [&]<size_t... I>(std::index_sequence<I...>) {
+    (detail::take_member<I>(joined, all), ...);
+  }
+  (std::make_index_sequence<kCount>{});
 }
 
 }  // namespace attacca::problem

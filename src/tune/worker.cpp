@@ -90,7 +90,7 @@ struct SharedSets {
         all.push_back(each[set]);
         if (all.size() > 1) all.back().products[0].a = all[0].products[0].a;
       }
-      made.sets.push_back(launch::one_after_another(std::span<const problem::Addresses>(all)));
+      made.sets.push_back(problem::one_after_another(all));
     }
     return made;
   }

@@ -91,8 +91,7 @@ std::optional<CudaStep> joint_step(const StepContext& context,
   std::vector<problem::Operands<ir::Value>> values;
   for (const problem::Problem& problem : problems)
     values.push_back(values_of(problem, joint.candidate));
-  return step_of(*std::move(runnable),
-                 launch::one_after_another(std::span<const problem::Operands<ir::Value>>(values)));
+  return step_of(*std::move(runnable), problem::one_after_another(values));
 }
 
 // A region with only one way to compute it.

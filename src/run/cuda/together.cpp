@@ -88,9 +88,9 @@ bool computes_all(const StepContext& context, const std::vector<problem::Problem
     if (!binding || serialize(**binding) != serialize(*candidate.binding)) return false;
   }
   // What came with kernels may not be able to compile more.
-  return !toolbox.bundle() || toolbox.has(launch::request_of_several(
-                                  problems[0], kernel, *candidate.binding,
-                                  toolbox.device().info().capability(), problems.size()));
+  return !toolbox.bundle() ||
+         toolbox.has(launch::kernel_request(problems[0], kernel, *candidate.binding,
+                                            toolbox.device().info().capability(), problems.size()));
 }
 
 // A candidate of the one launch, and the seconds that the model expects it to take.
