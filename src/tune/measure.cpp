@@ -285,17 +285,30 @@ Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& time
   return seconds;
 }
 
-double median(std::vector<double> seconds) {
-  const auto middle = seconds.begin() + static_cast<ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
   return *middle;
+}
+
+std::vector<double> typical_seconds(const std::vector<std::vector<double>>& rounds) {
+  std::vector<double> medians;
+  for (const std::vector<double>& each : rounds) medians.push_back(median(each));
+  std::vector<std::vector<double>> at_one_rate = rounds;
+  for (size_t round = 0; !rounds.empty() && round < rounds[0].size(); ++round) {
+    std::vector<double> slowness;
+    for (size_t i = 0; i < rounds.size(); ++i) slowness.push_back(rounds[i][round] / medians[i]);
+    const double usual = median(slowness);
+    for (std::vector<double>& each : at_one_rate) each[round] /= usual;
+  }
+  std::vector<double> typical;
+  for (const std::vector<double>& each : at_one_rate) typical.push_back(median(each));
+  return typical;
 }
 
 Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds, Pace pace) {
   ATTACCA_TRY(const auto seconds, times_in_turns(timed, rounds, pace));
-  std::vector<double> medians;
-  for (const std::vector<double>& each : seconds) medians.push_back(median(each));
-  return medians;
+  return typical_seconds(seconds);
 }
 
 }  // namespace attacca::tune

@@ -60,9 +60,14 @@ class Timed {
 // all of them alike.
 Result<std::vector<std::vector<double>>> times_in_turns(std::vector<Timed>& timed, int rounds,
                                                         Pace pace);
-// REQUIRES: a time.
-double median(std::vector<double> seconds);
-// The medians of times_in_turns().
+// REQUIRES: a value.
+double median(std::vector<double> values);
+// What each takes, by the seconds of all in each round. They are compared within a round: each
+// round's are divided by how slow that round was for most of them. For where the device's clock
+// changes between a few rates, each one's own median may be of another rate.
+// REQUIRES: at least one round, and the same number of each.
+std::vector<double> typical_seconds(const std::vector<std::vector<double>>& rounds);
+// The typical seconds of times_in_turns().
 Result<std::vector<double>> time_in_turns(std::vector<Timed>& timed, int rounds, Pace pace);
 
 }  // namespace attacca::tune

@@ -18,7 +18,7 @@ constexpr double kUnsure = 0.004;    // so near kTie chance decides; more rounds
 constexpr double kNear = 1.03;       // may tie in the next round
 constexpr double kClose = 1.06;      // may win under load, at other clock rates
 constexpr size_t kNearOfAKind = 6;   // of a kind are timed again
-constexpr size_t kContendersOfAKind = 3;
+constexpr size_t kContendersOfAKind = 3, kNearContenders = 10;
 constexpr size_t kMostUnsure = 6;
 constexpr int kFirstRounds = 3, kLastRounds = 21;
 constexpr int kCloseRounds = 15, kCloseProcesses = 3;  // rounds of each of so many processes
@@ -189,7 +189,8 @@ std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials, cons
   std::stable_sort(near.begin(), near.end(), [&](const Trial* a, const Trial* b) {
     return order.first(a->candidate, b->candidate);
   });
-  for (size_t i = 0; i < std::min(kNearOfAKind, near.size()); ++i) add(chosen, near[i]->candidate);
+  for (size_t i = 0; i < std::min(kNearContenders, near.size()); ++i)
+    add(chosen, near[i]->candidate);
   for (const Trial* trial : timed)
     if (order.before() == trial->candidate) add(chosen, trial->candidate);
   return chosen;

@@ -131,12 +131,13 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
     which.push_back(i);
   }
   ATTACCA_TRY(const auto rounds, times_in_turns(timed, request.rounds, request.pace));
+  const std::vector<double> seconds = typical_seconds(rounds);
   for (size_t i = 0; i < which.size(); ++i) {
     json::Value each = json::Value::array();
-    for (const double seconds : rounds[i]) each.push(seconds);
+    for (const double once : rounds[i]) each.push(once);
     say(json::Value::object()
             .set("candidate", which[i])
-            .set("seconds", median(rounds[i]))
+            .set("seconds", seconds[i])
             .set("rounds", each));
   }
   return {};

@@ -5,7 +5,7 @@
 //   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5, "pace": "rested", ...}
 //      for a launch of several problems also "others": [{...}, ...], "apart": ["...", ...]
 //   <- {"begin": 3}                       before candidate 3 is built or timed for the first time
-//   <- {"candidate": 3, "seconds": 1e-4, "rounds": [...]}  their median, and each round's seconds
+//   <- {"candidate": 3, "seconds": 1e-4, "rounds": [...]}  what it takes, and each round's seconds
 //   <- {"candidate": 3, "failed": "why"}
 //   <- {"done": true}
 // Candidates are built on all cores, timed one by one, then in turns.

@@ -12,6 +12,7 @@
 
 #include "launch/candidate.hpp"
 #include "support/hash.hpp"
+#include "tune/measure.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -126,12 +127,18 @@ TEST(Rounds, ContendersAreNearTheBestThreeOfAKind) {
 TEST(Rounds, WhatMayTieContends) {
   EXPECT_EQ(contenders_of({{"d swizzle=1", 100},
                            {"d swizzle=2", 100.1},
+                           {"d swizzle=3", 100.1},
                            {"d swizzle=4", 100.2},
+                           {"d swizzle=5", 100.2},
+                           {"d swizzle=6", 100.2},
+                           {"d swizzle=7", 100.3},
                            {"d swizzle=8", 100.3},
+                           {"d swizzle=9", 100.3},
                            {"c", 101},
                            {"b", 102},
                            {"a", 104}}),
-            "d swizzle=1, d swizzle=2, d swizzle=4, a, b, c");
+            "d swizzle=1, d swizzle=2, d swizzle=3, a, b, c, d swizzle=4, d swizzle=5, "
+            "d swizzle=6, d swizzle=7");
   EXPECT_EQ(contenders_of({{"d", 100}, {"d swizzle=2", 101}, {"b", 102}, {"a", 104}}),
             "d, d swizzle=2, b");
   EXPECT_EQ(contenders_of({{"c", 100}, {"b", 110}, {"a", 120}}, order("a")), "c, a");
@@ -370,6 +377,35 @@ TEST(Ties, ProcessesThatTuneTheSameProblemsChooseAlike) {
   EXPECT_GT(slowest, 0.9825);  // the tie
   RecordProperty("others", others);
   RecordProperty("others_by_time", others_by_time);
+}
+
+// Rounds at two clock rates, and which of three is how slow at one of them.
+std::vector<std::vector<double>> at_two_rates(const std::vector<double>& seconds, int fast,
+                                              int slow, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<double> normal(1, 0.002);
+  std::vector<std::vector<double>> rounds(seconds.size());
+  for (int round = 0; round < fast + slow; ++round)
+    for (size_t i = 0; i < seconds.size(); ++i)
+      rounds[i].push_back(seconds[i] * normal(random) * (round < fast ? 1 : 1.06));
+  return rounds;
+}
+
+TEST(TypicalSeconds, AreComparedWithinARound) {
+  // With as many rounds at each rate, chance decides of which of them a median is.
+  const std::vector<double> seconds = {1e-5, 1.01e-5, 1.02e-5, 1.03e-5};
+  for (uint64_t seed = 0; seed < 50; ++seed)
+    for (const int fast : {9, 10, 11}) {
+      const std::vector<double> typical =
+          typical_seconds(at_two_rates(seconds, fast, 21 - fast, seed));
+      for (size_t i = 1; i < seconds.size(); ++i)
+        EXPECT_NEAR(typical[i] / typical[0], seconds[i] / seconds[0], 0.006) << seed;
+    }
+}
+
+TEST(TypicalSeconds, OfOneAreItsMedian) {
+  EXPECT_EQ(typical_seconds({{3, 1, 2}}), std::vector<double>{2});
+  EXPECT_TRUE(typical_seconds({}).empty());
 }
 
 }  // namespace
