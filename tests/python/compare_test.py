@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import attacca.torch
+import judging
 import scaled_groups
 from attacca._plan import Decision
 from attacca.torch import _compare, _judge, _rewrite, _timing
@@ -88,7 +89,7 @@ class Compared(unittest.TestCase):
         with mock.patch.object(_rewrite, "_judge_by_policy", by_policy), \
                 mock.patch.object(_rewrite, "_decisions", decide), \
                 mock.patch.object(static, "compiled", compiled), \
-                mock.patch.object(_judge, "_pending", lambda choices: False), uncached(), \
+                judging.one_by_one(), uncached(), \
                 mock.patch.object(_timing, "compete",
                                   side_effect=times) as compete, torch.no_grad():
             x = torch.randn(rows, 16, dtype=dtype)
@@ -125,7 +126,7 @@ class Compared(unittest.TestCase):
     def test_a_verdict_for_want_of_time_holds_until_there_is_more(self):
         database = pathlib.Path(os.environ["ATTACCA_CACHE_DIR"]) / "tuned.sqlite"
         short = {"measuring_seconds": 1e-6}
-        in_full = [UNDECIDED, seconds(21, 22), UNDECIDED, seconds(21, 20)]
+        in_full = [UNDECIDED, UNDECIDED, seconds(21, 22), seconds(21, 20)]
         for times, options in [([UNDECIDED, UNDECIDED], short), ([], short), (in_full, {}),
                                ([], {}), ([], short)]:
             graph = self.compile(times, 37, **options)
@@ -195,7 +196,7 @@ class Compared(unittest.TestCase):
         self.assertAlmostEqual(graph.fused[0].saved_seconds, 11e-6, delta=1e-6)
 
     def test_what_they_do_not_decide_inductor_compiles(self):
-        graph = self.compile([UNDECIDED, seconds(21, 22), UNDECIDED, seconds(21, 20)], rows=7)
+        graph = self.compile([UNDECIDED, UNDECIDED, seconds(21, 22), seconds(21, 20)], rows=7)
         self.assertEqual(len(graph.fused), 2)
         # Inductor's code for the activation; for the residual with its norm, that and ours.
         self.assertEqual(graph.measuring.compiled, 3)
@@ -280,7 +281,7 @@ class Compared(unittest.TestCase):
     def test_the_default_budget_follows_inductor(self):
         options = _rewrite.Options()
         self.assertEqual(_rewrite._budget(options, None), 1)
-        self.assertAlmostEqual(_rewrite._budget(options, time.monotonic() - 4), 6.4, delta=0.1)
+        self.assertAlmostEqual(_rewrite._budget(options, time.monotonic() - 4), 4.8, delta=0.1)
         self.assertEqual(_rewrite._budget(options._replace(measuring_seconds=3), None), 3)
 
     def test_inputs_that_do_not_fit(self):

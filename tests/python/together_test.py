@@ -23,8 +23,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import attacca
 import attacca.torch
+import judging
 from attacca._plan import Decision
-from attacca.torch import _agree, _compare, _judge, _rewrite, _timing
+from attacca.torch import _agree, _compare, _rewrite, _timing
 from attacca.torch._graph import regions, static, surroundings
 from attacca.torch._graph.importer import Importer
 from attacca.torch._graph.replace import moves_collectives, remove_unused, replace
@@ -423,7 +424,7 @@ class Judged(unittest.TestCase):
             _rewrite, "_judge_by_policy", by_policy)
         with as_on_a_gpu(decide), policy, \
                 mock.patch.object(static, "compiled", lambda made: None), \
-                mock.patch.object(_judge, "_pending", lambda choices: False), \
+                judging.one_by_one(), \
                 torch._inductor.config.patch(fx_graph_cache=False), \
                 torch._functorch.config.patch(enable_autograd_cache=False), \
                 mock.patch.object(_timing, "compete", side_effect=times) as compete, \

@@ -1,8 +1,8 @@
 """Decides by measuring which regions of a graph are kept.
 
 Equal regions in equal surroundings are measured once, for all layers and models, and the verdict is
-kept in Attacca's cache. What is not known yet is measured within a budget of time: kernels are
-built and timed in processes of their own while Inductor compiles what may have to be compared.
+kept in Attacca's cache. What is not known yet is measured within a budget of time: while kernels
+are built, those that are ready are timed, and Inductor compiles what may have to be compared.
 
 Regions that may be launched together are decided in this order:
 
@@ -20,8 +20,9 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -48,7 +49,7 @@ from ._timing import NoMemory
 from ._verdicts import file_of, keep_verdict, recall_verdict
 
 # Regions whose kernels are built at the same time.
-_WORKERS = max(4, min(8, (os.cpu_count() or 1) // 2))
+_WORKERS = max(4, min(12, (os.cpu_count() or 1) * 3 // 4))
 _COMPILING = 0.4  # seconds in which Inductor compiles most regions
 _NO_TIME = "not measured: the time for measuring was over"
 
@@ -247,22 +248,7 @@ def _measure(groups: Sequence[_Group], launched: set[int], run: Run, decide: Dec
              budget: Budget, effort: int) -> int:
     """Gives each group a verdict, except for regions that are launched together with others;
     ``launched``: these are known to be. Returns how many graphs were compiled in addition."""
-    together = [group for group in groups if group.is_together]
-    alone = [group for group in groups if not group.is_together]
-    compiled = _choose([*alone, *together], decide, budget, effort)
-    for group in [*together, *alone]:
-        if group.verdict is None and not group.regions <= launched:
-            compiled += _compare(group, run, budget)
-            launched = launched | _launched_together([group])
-    return compiled
-
-
-def _choose(groups: Sequence[_Group], decide: Decide, budget: Budget, effort: int) -> int:
-    """Chooses the kernels of each group, and compiles with Inductor meanwhile; returns how many
-    graphs it compiled. Those that are launched together come last: each waits until the kernels of
-    its regions are chosen."""
-    compiled = 0
-    choices: dict[_Group, Future[_Chosen]] = {}
+    measured = _Measured(groups, launched, run, budget, effort)
 
     def choose(group: _Group) -> _Chosen:
         if group.is_together:
@@ -272,25 +258,107 @@ def _choose(groups: Sequence[_Group], decide: Decide, budget: Budget, effort: in
         seconds = left + _OVERRUN if left >= _LEAST_TUNING else 0.0
         # Its regions are tuned by themselves, and one launch of several is not.
         return _Chosen(decide(group.region, 0.0 if group.is_together else seconds), seconds == 0)
+
+    choices: dict[_Group, Future[_Chosen]] = {}
     with ThreadPoolExecutor(_WORKERS) as pool:
-        for group in groups:
+        # A group that is launched together waits for others, which must not wait for its thread.
+        for group in sorted(groups, key=lambda group: group.is_together):
             choices[group] = pool.submit(choose, group)
+        while waiting := [group for group in choices if group not in measured.taken]:
+            ready = _ready({group: choices[group] for group in waiting})
+            for group in ready:
+                measured.take(choices[group], group)
+            if not ready and not measured.step():
+                wait([choices[group] for group in waiting], return_when=FIRST_COMPLETED)
+    while measured.step():
+        pass
+    return measured.compiled
+
+
+def _ready(choices: Mapping[_Group, Future[_Chosen]]) -> list[_Group]:
+    """The groups whose kernels are built."""
+    return [group for group, choice in choices.items() if choice.done()]
+
+
+class _Measured:
+    """Decides groups, step by step, while the kernels of some are still built."""
+
+    def __init__(self, groups: Sequence[_Group], launched: set[int], run: Run, budget: Budget,
+                 effort: int):
+        self.compiled = 0  # graphs
+        self.taken: set[_Group] = set()  # whose kernels are chosen
+        self._groups = sorted(groups, key=lambda group: not group.is_together)
+        self._run, self._budget, self._effort = run, budget, effort
+        self._launched = launched
+        self._timed: set[_Group] = set()  # beside their products
+        self._early: set[_Group] = set()  # compiled by Inductor
+
+    def take(self, choice: Future[_Chosen], group: _Group) -> None:
+        """Notes how a group's kernels were chosen."""
+        _take(choice, group, self._effort)
+        self.taken.add(group)
+
+    def step(self) -> bool:
+        """Does one thing, if there is one that can be done now."""
+        undecided = [group for group in self._groups if group.verdict is None
+                     and not group.regions <= self._launched]
+        together = [group for group in undecided if group.is_together]
+        free = [group for group in undecided if group in self.taken and (
+            group.is_together or not any(other.regions & group.regions for other in together))]
+        for group in free:
+            if group not in self._timed:
+                self._timed.add(group)
+                self._decide(group, partial(_against_products, group, self._run))
+                return True
+        if self._budget.is_over():
+            for group in free:
+                group.decide(Verdict(False, _NO_TIME))
+                group.unsettled = True
+            return bool(free)
+        if free:
+            self._decide(free[0], partial(self._against_inductor, free[0]))
+            return True
+        return self._compile_early(undecided)
+
+    def _compile_early(self, undecided: Sequence[_Group]) -> bool:
+        """Compiles with Inductor what may have to be compared, while kernels are built."""
         # Those that the products' time rarely decides come first.
-        for group in sorted(groups, key=lambda group: not group.around.near):
-            if not _pending(choices) or budget.is_over():
-                break
-            if choices[group].done():
-                _take(choices[group], group, effort)
-            if group.verdict is None and not group.is_together and not is_atens(group.region):
-                compiled += _compile(group)
-        wait(choices.values())
-    for group, choice in choices.items():
-        _take(choice, group, effort)
-    return compiled
+        for group in sorted(undecided, key=lambda group: not group.around.near):
+            if group not in self._early | self.taken and not group.is_together \
+                    and not is_atens(group.region):
+                self._early.add(group)
+                self._decide(group, partial(self._compile, group))
+                return True
+        return False
+
+    def _compile(self, group: _Group) -> None:
+        self.compiled += 1
+        group.theirs = inductors(group.around)
+
+    def _against_inductor(self, group: _Group) -> Verdict:
+        if group.theirs is None:
+            self._compile(group)
+        self.compiled += bool(group.around.near)
+        assert group.theirs is not None
+        return against_inductor(group.around, self._run, *group.theirs)
+
+    def _decide(self, group: _Group, compare: Callable[[], Verdict | None]) -> None:
+        """Gives a group the verdict of a comparison, if it has one, or of its failure."""
+        try:
+            verdict = compare()
+        except NoMemory as reason:
+            group.decide(Verdict(False, f"not timed: {reason}"), lasts=False)
+        except Exception as failure:  # noqa: BLE001  of Inductor or a kernel: not fused
+            group.decide(not_compared(failure), lasts=False)
+        else:
+            if verdict is not None:
+                group.decide(verdict)
+                self._launched = self._launched | _launched_together([group])
 
 
-def _pending(choices: dict[_Group, Future[_Chosen]]) -> bool:
-    return not all(choice.done() for choice in choices.values())
+def _against_products(group: _Group, run: Run) -> Verdict | None:
+    verdict = against_parts(group.around, run) if group.is_together else None
+    return verdict or against_products(group.around, run)
 
 
 def _take(choice: Future[_Chosen], group: _Group, effort: int) -> None:
@@ -328,40 +396,6 @@ def _gains_nothing(chosen: _Chosen, region: Region) -> bool:
 
 _UNFUSED = re.compile(r"unfused( algorithm=\d+)?")  # nothing absorbed
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32)
-
-
-def _compile(group: _Group) -> int:
-    """Compiles the group's region with Inductor; if that fails, the verdict says so. Returns the
-    number of compilations."""
-    try:
-        group.theirs = inductors(group.around)
-    except Exception as failure:  # noqa: BLE001  whatever Inductor may raise: not fused
-        group.decide(not_compared(failure), lasts=False)
-    return 1
-
-
-def _compare(group: _Group, run: Run, budget: Budget) -> int:
-    """Gives a verdict on a group whose kernels are chosen; returns the number of compilations."""
-    compiled = 0
-    try:
-        verdict = against_parts(group.around, run) if group.is_together else None
-        verdict = verdict or against_products(group.around, run)
-        if verdict is None and budget.is_over():
-            group.decide(Verdict(False, _NO_TIME))
-            group.unsettled = True
-            return compiled
-        if verdict is None:
-            if group.theirs is None:
-                compiled += 1
-                group.theirs = inductors(group.around)
-            compiled += bool(group.around.near)
-            verdict = against_inductor(group.around, run, *group.theirs)
-        group.decide(verdict)
-    except NoMemory as reason:
-        group.decide(Verdict(False, f"not timed: {reason}"), lasts=False)
-    except Exception as failure:  # noqa: BLE001  whatever Inductor or a kernel may raise: not fused
-        group.decide(not_compared(failure), lasts=False)
-    return compiled
 
 
 def not_compared(failure: Exception) -> Verdict:

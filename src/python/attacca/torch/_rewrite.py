@@ -282,8 +282,8 @@ def _budget(options: Options, begun: float | None) -> float:
         return options.measuring_seconds
     from torch._inductor import config
 
-    # Before this pass, Inductor has done about a quarter of its work.
-    expected = 4 * (time.monotonic() - begun) if begun is not None else 0.0
+    # Before this pass, Inductor has done about a third of its work.
+    expected = 3 * (time.monotonic() - begun) if begun is not None else 0.0
     if config.max_autotune or config.max_autotune_gemm:
         expected *= 10
     return max(1.0, 0.4 * expected)
