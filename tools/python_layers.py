@@ -43,7 +43,8 @@ RANKS = {
                      ["collectives", "kernels", "memory", "rows"], ["static"],
                      ["configurations", "regions"], ["replace", "surroundings"],
                      ["exchanges", "together"]],
-    "torch/_parallel": [["__init__", "exchange", "ranks"], ["ops"], ["functions"]],
+    "torch/_parallel": [["__init__", "exchange", "ranks"], ["clock"], ["symmetric"],
+                        ["choice"], ["ops"], ["functions"]],
     "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"],
                    ["custom", "lowering", "mxfp4", "quantized"], ["calls"]],
 }

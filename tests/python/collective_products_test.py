@@ -1,18 +1,17 @@
 """Products that are one with a collective, on gloo with CPU tensors: by the group's collectives, or
-in pieces over a stand-in for symmetric memory. Results are compared with the whole product in f64.
+over a stand-in for symmetric memory. Results are compared with the whole product in f64.
 
 Usage: collective_products_test.py [CASE]: with a case, the process is a rank.
 """
-import contextlib
 import os
 import random
 import sys
-import time
 import unittest
 
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
 
 import ranks
+import symmetric_stand_in
 
 ROWS, DEPTH, COLUMNS, RUNS = 24, 36, 20, 10  # 1, 2, 3 and 4 ranks divide rows and depth
 
@@ -27,10 +26,13 @@ def made(dtype):
     return {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
 
 
+ALL_REDUCED = ("all_reduce", "uneven")
+
+
 class Calls:
     """This rank's calls and the whole results that they are compared with."""
 
-    def __init__(self, rank, count, dtype, **options):
+    def __init__(self, rank, count, dtype, exact_sum=False, **options):
         import torch
         import torch.nn.functional as F
 
@@ -47,6 +49,7 @@ class Calls:
         silu = F.silu(product + wide["bias"]) + wide["res"]
         gelu = F.gelu(2 * product) * wide["bias"]
         torch_ = attacca.torch
+        summing = {"exact_sum": exact_sum, **options}
         self.calls = {
             "gate": (lambda: torch_.all_gather_matmul(
                 rows["x"], (w, w1.t()), "silu(acc0) * acc1 * col(a) + row(b)", b=bias, a=scale,
@@ -56,15 +59,15 @@ class Calls:
                 lambda acc, bias, res: F.silu(acc + bias) + res, bias=bias, res=res, **options),
                 silu),
             "reduce_scatter": (lambda: torch_.matmul_reduce_scatter(
-                by_columns, by_rows, "2 * acc", "gelu(acc) * row(bias)", bias=bias, **options),
+                by_columns, by_rows, "2 * acc", "gelu(acc) * row(bias)", bias=bias, **summing),
                 gelu.chunk(count)[rank]),
             "scattered residual": (lambda: torch_.matmul_reduce_scatter(
                 by_columns, by_rows, after=lambda acc, res: torch.tanh(acc) + res,
-                res=rows["res"], **options), residual.chunk(count)[rank]),
+                res=rows["res"], **summing), residual.chunk(count)[rank]),
             "all_reduce": (lambda: torch_.matmul_all_reduce(
-                by_columns, by_rows, after="tanh(acc) + full(res)", res=res, **options), residual),
+                by_columns, by_rows, after="tanh(acc) + full(res)", res=res, **summing), residual),
             "uneven": (lambda: torch_.matmul_all_reduce(
-                by_columns[:7], by_rows, after="tanh(acc) + full(a)", a=res[:7], **options),
+                by_columns[:7], by_rows, after="tanh(acc) + full(a)", a=res[:7], **summing),
                 residual[:7])}
         self.tolerance = {torch.float64: 1e-12, torch.float32: 1e-4, torch.bfloat16: 0.06}[dtype]
 
@@ -94,115 +97,73 @@ def by_collectives():
 
     rank, count = ranks.join()
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
-        calls = Calls(rank, count, dtype)
-        for name in calls.calls:
-            first = calls.check(name)
-            assert torch.equal(first, calls.check(name)), f"{name} differs from run to run"
-            if name in ("all_reduce", "uneven"):
-                check_alike(first)
+        for exact_sum in (False, True):
+            calls = Calls(rank, count, dtype, exact_sum)
+            for name in calls.calls:
+                first = calls.check(name)
+                assert torch.equal(first, calls.check(name)), f"{name} differs from run to run"
+                if name in ALL_REDUCED:
+                    check_alike(first)
 
 
-class File:
-    """Symmetric memory in a file that all ranks map; signals are messages."""
-
-    def __init__(self, path, rank, count, size):
-        import torch
-
-        self.bytes = torch.from_file(path, shared=True, size=size * count, dtype=torch.uint8)
-        self.rank, self.size, self.signals = rank, size, []
-
-    def get_buffer(self, rank, shape, dtype, storage_offset=0):
-        import torch
-
-        element = torch.empty((), dtype=dtype).element_size()
-        begin = rank * self.size + storage_offset * element
-        length = torch.Size(shape).numel() * element
-        assert storage_offset * element + length <= self.size
-        time.sleep(random.random() / 1000)
-        return self.bytes[begin:begin + length].view(dtype).view(shape)
-
-    def barrier(self, channel, timeout_ms):
-        import torch.distributed as dist
-
-        assert timeout_ms == 120_000, timeout_ms
-        dist.barrier()
-
-    def put_signal(self, to, channel, timeout_ms):
-        import torch
-        import torch.distributed as dist
-
-        self.signals.append(dist.isend(torch.zeros(1), to, tag=channel))
-
-    def wait_signal(self, source, channel, timeout_ms):
-        import torch
-        import torch.distributed as dist
-
-        dist.recv(torch.zeros(1), source, tag=channel)
-
-
-def stand_in(group, count):
-    """An exchange in pieces without a GPU, and its memory."""
-    import torch
-
-    from attacca.torch._parallel import exchange
-
-    size = 1 << 16
-    path = os.environ["ATTACCA_TEST_STORE"] + ".memory"
-    memory = File(path, group.rank(), count, size)
-
-    class OnFile(exchange.Pieces):
-        def _memory(self, wanted):
-            assert wanted <= size
-            return memory
-
-        @staticmethod
-        def _stream(device):
-            return None
-
-        def _fork(self):
-            pass
-
-        def _beside(self):
-            return contextlib.nullcontext()
-
-        def _record(self):
-            return None
-
-        def _await(self, event):
-            pass
-
-        def _join(self):
-            pass
-
-    made = OnFile(group, torch.device("cpu"))
-    exchange._exchanges.setdefault(group, {})[torch.device("cpu"), True] = made
-    return memory
-
-
-def in_pieces():
+def shared():
+    """By both exchanges over symmetric memory: equal bit for bit, and from run to run."""
     import torch
     import torch.distributed as dist
 
     rank, count = ranks.join()
     random.seed(rank)
-    memory = stand_in(dist.group.WORLD, count)
+    memory = symmetric_stand_in.share(dist.group.WORLD)
     for dtype in (torch.float64, torch.bfloat16):
-        calls, whole = Calls(rank, count, dtype), Calls(rank, count, dtype, symmetric=False)
+        whole = Calls(rank, count, dtype, True, exchange="whole")
         results = {}
-        for _ in range(RUNS):
-            for name in calls.calls:
-                signals = len(memory.signals)
-                result = calls.check(name)
-                assert torch.equal(results.setdefault(name, result), result), name
-                reduces = name in ("reduce_scatter", "scattered residual", "all_reduce")
-                assert len(memory.signals) - signals == (count - 1) * reduces, name
-        for name, result in results.items():
+        for run in range(RUNS):
+            for way in ("pieces", "direct"):
+                calls = Calls(rank, count, dtype, bool(run % 2), exchange=way)
+                for name in calls.calls:
+                    signals, barriers = len(memory.signals), memory.barriers
+                    result = calls.check(name)
+                    assert torch.equal(results.setdefault((way, name), result), result), name
+                    sends = way == "pieces" and name in ("reduce_scatter", "scattered residual",
+                                                         "all_reduce")
+                    assert len(memory.signals) - signals == (count - 1) * sends, name
+                    assert memory.barriers > barriers, name
+        for (way, name), result in results.items():
             torch.testing.assert_close(result, whole.check(name), rtol=calls.tolerance,
-                                       atol=calls.tolerance)
-        check_alike(results["all_reduce"])
-        check_alike(results["uneven"])
-    for signal in memory.signals:
-        signal.wait()
+                                       atol=calls.tolerance, msg=lambda text: f"{way}: {text}")
+            if name in ALL_REDUCED:
+                check_alike(result)
+    memory.finish()
+
+
+def sums():
+    """A sum that the backend adds has the roundings of the unfused path, an exact one a single
+    rounding: behind the residual."""
+    import torch
+    import torch.distributed as dist
+
+    import attacca.torch
+
+    rank, count = ranks.join()
+    torch.manual_seed(3)
+    every = [(torch.randn(64, 48).bfloat16(), torch.randn(48, 40).bfloat16())
+             for _ in range(count)]
+    res = torch.randn(64, 40).bfloat16()
+    x, w = every[rank]
+    parts = [(a.float() @ b.float()).bfloat16() for a, b in every]
+    wanted = sum(part.double() for part in parts) + res.double()
+    added = parts[rank].clone()
+    dist.all_reduce(added)
+    eager = (added + res).double()
+
+    def computed(**options):
+        return attacca.torch.matmul_all_reduce(x, w, after="acc + full(res)", res=res,
+                                               **options).double()
+    exact, whole = computed(exact_sum=True), computed(exchange="whole")
+    # A product's terms may be added in another order: some parts are rounded otherwise.
+    assert ((exact - wanted.bfloat16().double()) != 0).double().mean() < 0.02
+    assert (whole - wanted).norm() <= (eager - wanted).norm() * 1.02
+    assert (exact - wanted).norm() < (eager - wanted).norm()
 
 
 def compiled():
@@ -263,7 +224,9 @@ def refused():
             (lambda: gather(x, w, "acc + row(bias)"), "operand bias is missing"),
             (lambda: gather(x, w, "acc", bias=w[0]), "the epilogue names no operand bias"),
             (lambda: scatter(x[:8], w, after="acc + row(bias)"), "operand bias is missing"),
-            (lambda: gather(x, w, symmetric=1), "symmetric is 1"),
+            (lambda: gather(x, w, exchange="piece"), "unknown exchange piece"),
+            (lambda: gather(x, w, exchange="direct"), "exchange is 'direct', and the ranks of the"),
+            (lambda: scatter(x[:8], w, exact_sum=1), "exact_sum is 1"),
             (lambda: gather(x, w, mode="f64"), "mode"),
             (lambda: gather(x.requires_grad_(), w), "requires a gradient")):
         try:
@@ -274,7 +237,7 @@ def refused():
             raise AssertionError(f"no error: {what}")
 
 
-CASES = {"by collectives": by_collectives, "in pieces": in_pieces, "compiled": compiled,
+CASES = {"by collectives": by_collectives, "shared": shared, "sums": sums, "compiled": compiled,
          "refused": refused}
 
 
@@ -289,8 +252,11 @@ class CollectiveProducts(unittest.TestCase):
     def test_by_collectives(self):
         self.check("by collectives", 1, 2, 3, 4)
 
-    def test_in_pieces(self):
-        self.check("in pieces", 2, 3)
+    def test_over_symmetric_memory(self):
+        self.check("shared", 2, 3)
+
+    def test_roundings_of_sums(self):
+        self.check("sums", 4)
 
     def test_compiled(self):
         self.check("compiled", 2)

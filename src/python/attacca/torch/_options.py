@@ -44,8 +44,9 @@ class Options(NamedTuple):
             library's product and one pointwise kernel.
         kernels: Whether epilogues may be fused into users' Triton kernels.
         overlap: Whether regions beside a collective become one with it, as
-            :func:`all_gather_matmul` and its like are: rows travel while others are multiplied.
-            These regions are not measured, so that all ranks decide alike; give all ranks the same.
+            :func:`all_gather_matmul` and its like are, which measure how rows are exchanged when
+            they first run. These regions are not compared with Inductor's code; give all ranks the
+            same.
         mode: "fp32" or "eager", as for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, for the sizes at hand while compiling. By default
             what is not in the database is measured. Calls with other sizes measure nothing: they

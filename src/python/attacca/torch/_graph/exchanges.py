@@ -40,7 +40,7 @@ class Claims(NamedTuple):
 
 def claim(graph: torch.fx.Graph, regions: Sequence[Region], mode: str, tuning: str) -> Claims:
     """Makes regions one with the collectives beside them."""
-    options = ops.Options(mode, tuning, 0.0, True).text()
+    options = ops.Options(mode, tuning).text()
     claims = Claims([], [], [], {})
     unused: set[torch.fx.Node] = set()
     covered = {node for region in regions for node in region.covers}
@@ -226,21 +226,22 @@ class _Reduction(NamedTuple):
         inputs = sorted(region.inputs, key=lambda node: not product.input(node)[1])
         typed = [product.input(node) for node in inputs]
         text = product.text([each for each, _ in typed], self.output)
-        after, others = self._after()
+        ranks = ops.ranks_of(str(self.node.args[-1]))
+        tail, others = self._following([f"part{rank}" for rank in range(ranks)])
+        after = written(self._following(["part0"])[0]) if self.tail is not None else ""
         with graph.inserting_before(self.last):
             given = [_merged(graph, node, has_rows)
                      for node, (_, has_rows) in zip(inputs, typed)]
             beside = [_merged(graph, node, has_rows) for node, has_rows in others]
             op = ops.matmul_all_reduce if self.collective == "all_reduce" else \
                 ops.matmul_reduce_scatter
-            call = _call(graph, op, [*given, *beside], len(given), written(text), written(after),
-                         options, self.node.args[-1])
+            call = _call(graph, op, [*given, *beside], len(given), written(text), written(tail),
+                         after, options, self.node.args[-1])
             return text, _shaped(graph, call, self.last)
 
-    def _after(self) -> tuple[str, list[tuple[torch.fx.Node, bool]]]:
-        """The text of the sum and what follows it, and the inputs besides the ranks' parts."""
+    def _following(self, parts: Sequence[str]) -> tuple[str, list[tuple[torch.fx.Node, bool]]]:
+        """The text of the parts' sum and what follows it, and the other inputs."""
         rows = ByRows(self._lead(self.wait))
-        parts = [f"part{rank}" for rank in range(ops.ranks_of(str(self.node.args[-1])))]
         dtype, columns = dtype_of(self.wait), columns_of(self.wait)
         rows.define(self.wait, " + ".join(f'"{part}"' for part in parts))
         typed = [f'"{part}": {dtype}[{ops.ROWS}, {columns}]' for part in parts]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 import torch.distributed as dist
@@ -18,21 +18,23 @@ from .._ops.calls import constant, count_of, traced
 from .._ops.text_argument import written
 from . import ops
 
+Way = Literal["measured", "whole", "direct", "pieces"]
 Weights = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 Epilogue = str | Callable[..., Any]
 _DTYPES = Torch.names()
+_WAYS: tuple[str, ...] = get_args(Way)
 
 
 def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc", *,
                       group: Any = None, out_dtype: DType | None = None, mode: Mode = "fp32",
-                      tuning: Tuning = "known", tuning_seconds: float = 0, symmetric: bool = True,
-                      **operands: torch.Tensor) -> torch.Tensor:
+                      tuning: Tuning = "known", tuning_seconds: float = 0,
+                      exchange: Way = "measured", **operands: torch.Tensor) -> torch.Tensor:
     """Computes ``epilogue(all_gather(a) @ b)``: rows that other ranks hold are multiplied as they
-    arrive.
+    arrive, where that is faster.
 
-    On GPUs of one host that read each other's memory, the rows are copied over PyTorch's symmetric
-    memory while those that are here are multiplied. Elsewhere the group's all_gather runs first.
-    All ranks call it with tensors of the same shapes.
+    On GPUs of one host that read each other's memory, the first call with so many rows times each
+    way, and all ranks take the fastest. Elsewhere the group's all_gather runs first. All ranks call
+    it with tensors of the same shapes, and all or none of them while capturing a CUDA graph.
 
     Args:
         a: The rank's rows, ``[M / ranks, K]``; with more axes, the first is the gathered one.
@@ -44,7 +46,11 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
         mode: As for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`, rank by rank.
         tuning_seconds: As for :func:`attacca.compile`.
-        symmetric: Whether symmetric memory may be used; the same on all ranks.
+        exchange: The way; the same on all ranks. "whole": the group's collective and one product of
+            all rows, as the unfused path has them. "direct": one product of all rows, which are
+            read over PyTorch's symmetric memory. "pieces": over symmetric memory, a rank's rows at
+            a time, while others are multiplied. "measured": the fastest of them
+            (docs/tensor-parallel.md).
         **operands: The epilogue's operands by name; ``full`` and ``col`` have all M rows.
 
     Returns:
@@ -53,7 +59,7 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     Raises:
         Error: As :func:`attacca.matmul`.
     """
-    chosen = _options(mode, tuning, tuning_seconds, symmetric)
+    chosen = _options(mode, tuning, tuning_seconds, exchange, False)
     inputs, graph = _product(a, b, epilogue, out_dtype, operands, "")
     out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
@@ -63,12 +69,14 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
                           after: Epilogue = "acc", *, group: Any = None,
                           out_dtype: DType | None = None, mode: Mode = "fp32",
                           tuning: Tuning = "known", tuning_seconds: float = 0,
-                          symmetric: bool = True, **operands: torch.Tensor) -> torch.Tensor:
+                          exchange: Way = "measured", exact_sum: bool = False,
+                          **operands: torch.Tensor) -> torch.Tensor:
     """Computes ``after(reduce_scatter(epilogue(a @ b)))``: sums over the ranks, of which each gets
     as many rows.
 
-    Each rank's rows are sent while the next are multiplied, as :func:`all_gather_matmul` says, and
-    added in the order of ranks, in f32, where ``after`` is computed.
+    The way is chosen as :func:`all_gather_matmul` says. "pieces" sends each rank's rows while the
+    next are multiplied. "direct" and "pieces" add the ranks' parts in their order, in f32, where
+    ``after`` is computed; "whole" adds as the group's backend does, in ``out_dtype``.
 
     Args:
         a: The rank's columns of all rows, ``[M, K]``; with more axes, the first is the scattered
@@ -82,7 +90,9 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
         mode: As for :func:`all_gather_matmul`.
         tuning: As for :func:`all_gather_matmul`.
         tuning_seconds: As for :func:`all_gather_matmul`.
-        symmetric: As for :func:`all_gather_matmul`.
+        exchange: As for :func:`all_gather_matmul`.
+        exact_sum: Whether "whole", too, adds the ranks' parts in their order, in f32, and rounds
+            once, behind ``after``, so that results are the same from run to run.
         **operands: The operands of both epilogues by name.
 
     Returns:
@@ -95,7 +105,7 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
     if a.shape[0] % ranks:
         raise Error(f"{a.shape[0]} rows cannot be cut into {ranks} equal parts", "a",
                     "pad the rows, or use matmul_all_reduce")
-    chosen = _options(mode, tuning, tuning_seconds, symmetric)
+    chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
     arguments = _reduced(a, b, epilogue, after, out_dtype, operands, ranks)
     out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
@@ -104,24 +114,26 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
 def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc",
                       after: Epilogue = "acc", *, group: Any = None,
                       out_dtype: DType | None = None, mode: Mode = "fp32",
-                      tuning: Tuning = "known", tuning_seconds: float = 0, symmetric: bool = True,
+                      tuning: Tuning = "known", tuning_seconds: float = 0,
+                      exchange: Way = "measured", exact_sum: bool = False,
                       **operands: torch.Tensor) -> torch.Tensor:
     """Computes ``after(all_reduce(epilogue(a @ b)))``: as :func:`matmul_reduce_scatter`, and then
     each rank gets all rows. The results of all ranks are equal bit for bit.
 
     Args:
         a: The rank's columns of all rows, ``[M, K]`` or ``[..., K]``. If the ranks' number does not
-            divide M, every rank gets all products, and adds them.
+            divide M, every rank adds all rows.
         b: As for :func:`matmul_reduce_scatter`.
         epilogue: As for :func:`matmul_reduce_scatter`.
         after: As for :func:`matmul_reduce_scatter`, but its operands ``full`` and ``col`` have all
-            M rows. It is computed for the rank's share of them.
+            M rows.
         group: As for :func:`all_gather_matmul`.
         out_dtype: As for :func:`matmul_reduce_scatter`.
         mode: As for :func:`all_gather_matmul`.
         tuning: As for :func:`all_gather_matmul`.
         tuning_seconds: As for :func:`all_gather_matmul`.
-        symmetric: As for :func:`all_gather_matmul`.
+        exchange: As for :func:`all_gather_matmul`.
+        exact_sum: As for :func:`matmul_reduce_scatter`.
         **operands: The operands of both epilogues by name; equal on all ranks where ``after`` reads
             them.
 
@@ -131,15 +143,15 @@ def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     Raises:
         Error: As :func:`attacca.matmul`.
     """
-    chosen = _options(mode, tuning, tuning_seconds, symmetric)
+    chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
     arguments = _reduced(a, b, epilogue, after, out_dtype, operands, _ranks(group))
     out: torch.Tensor = ops.matmul_all_reduce(*arguments, chosen, _name(group))
     return out.view(*a.shape[:-1], out.shape[-1])
 
 
 def _reduced(a: torch.Tensor, b: Weights, epilogue: Epilogue, after: Epilogue, out_dtype: Any,
-             operands: dict[str, torch.Tensor], ranks: int) -> tuple[list[torch.Tensor], int, str,
-                                                                     str]:
+             operands: dict[str, torch.Tensor],
+             ranks: int) -> tuple[list[torch.Tensor], int, str, str, str]:
     """The first arguments of the ops that reduce."""
     columns = _weights(b)[0].shape[1]
     after = _text(after, a.dtype, columns, operands, "after")
@@ -149,8 +161,10 @@ def _reduced(a: torch.Tensor, b: Weights, epilogue: Epilogue, after: Epilogue, o
         if name not in operands:
             raise Error(f"operand {name} is missing", name, f"give {name}=")
     dtypes = tuple([operands[name].dtype for name in names])
-    tail = _tail(after, ranks, _out_dtype(a.dtype, out_dtype), " ".join(names), dtypes)
-    return [*inputs, *[_flat(operands[name]) for name in names]], len(inputs), graph, tail
+    tail, behind = [_tail(after, count, _out_dtype(a.dtype, out_dtype), " ".join(names), dtypes)
+                    for count in (ranks, 0)]
+    others = [_flat(operands[name]) for name in names]
+    return [*inputs, *others], len(inputs), graph, tail, behind
 
 
 def _product(a: torch.Tensor, b: Weights, epilogue: Epilogue, out_dtype: Any,
@@ -242,11 +256,12 @@ def _name(group: Any) -> str:
 
 
 @constant
-def _options(mode: Any, tuning: Any, tuning_seconds: Any, symmetric: Any) -> str:
-    if not isinstance(symmetric, bool):
-        raise Error(f"symmetric is {symmetric!r}", "symmetric", "give True or False")
+def _options(mode: Any, tuning: Any, tuning_seconds: Any, exchange: Any, exact_sum: Any) -> str:
+    exchange = _arguments.choice(exchange, _WAYS, "exchange")
+    exact_sum = _arguments.flag(exact_sum, "exact_sum")
     checked = options("cpu", mode, tuning, tuning_seconds, 0)
-    return ops.Options(checked.mode, checked.tuning, checked.tuning_seconds, symmetric).text()
+    return ops.Options(checked.mode, checked.tuning, checked.tuning_seconds, exchange,
+                       exact_sum).text()
 
 
 @constant
@@ -275,13 +290,16 @@ _SUMMED_IN = {"f16": "f32", "bf16": "f32", "f8e4m3": "f32", "f8e5m2": "f32"}
 
 @constant
 def _tail(after: str, ranks: int, dtype: str, names: str, dtypes: tuple[torch.dtype, ...]) -> str:
-    """The graph of the ranks' sum and what is computed of it, as an op's argument."""
-    types = [f'"part{rank}": {dtype}[M, N]' for rank in range(ranks)]
+    """The graph of the ranks' sum and what is computed of it, as an op's argument. With 0 ranks,
+    the sum is the input; the argument is empty if nothing is computed of it."""
+    if ranks == 0 and after.strip() == "acc":
+        return ""
+    types = [f'"part{rank}": {dtype}[M, N]' for rank in range(max(ranks, 1))]
     by_name, declared = dict(zip(names.split(), dtypes)), roles(after)
     types += [f'"operand.{name}": {_DTYPES[each]}{_SHAPES[declared[name]]}'
               for name, each in by_name.items()]
     wide = _SUMMED_IN.get(dtype, dtype)
-    total = " + ".join(f'cast("part{rank}", {wide})' for rank in range(ranks))
+    total = " + ".join(f'cast("part{rank}", {wide})' for rank in range(max(ranks, 1)))
     value = with_operands(after, lambda role, name, named: f'"operand.{name}"')
     return written(f'graph tail({", ".join(types)}) {{ acc = {total}; '
                    f'return out = cast({value}, {dtype}) }}')

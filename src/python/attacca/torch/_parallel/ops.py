@@ -1,14 +1,15 @@
 """Products that are one with a collective, as custom ops.
 
     attacca::all_gather_matmul(Tensor[] tensors, str graph, str options, str group) -> Tensor
-    attacca::matmul_reduce_scatter(Tensor[] tensors, int operands, str graph, str tail, str options,
-                                   str group) -> Tensor
+    attacca::matmul_reduce_scatter(Tensor[] tensors, int operands, str graph, str tail, str after,
+                                   str options, str group) -> Tensor
     attacca::matmul_all_reduce(...) -> Tensor
 
 ``graph`` is a product and its epilogue in the text form, in which the symbol M counts rows; its
-first input has rows, and for all_gather these are the rank's. ``tail`` is what follows the sum over
-the ranks: its inputs are the ranks' parts, then operands. ``tensors`` are the inputs of both,
-``operands`` of them the graph's.
+first input has rows, and for all_gather these are the rank's. ``tail`` is the sum over the ranks
+and what follows it: its inputs are the ranks' parts, then operands. ``after`` is what follows a sum
+that is computed already, with this sum in place of the parts; empty: nothing. ``tensors`` are the
+inputs of all, ``operands`` of them the graph's.
 
 They are functional and in the same order on all ranks, as torch's functional collectives are. No op
 has a derivative. Each op is the overload that :mod:`.._ops.region` explains.
@@ -16,35 +17,47 @@ has a derivative. Each op is the overload that :mod:`.._ops.region` explains.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
 from ..._errors import Error
-from .._ops.region import OVERLOAD, TAGS, as_torch_dtype, library, loaded, signature_of
+from .._ops.region import (
+    OVERLOAD,
+    TAGS,
+    as_torch_dtype,
+    library,
+    loaded,
+    signature_of,
+)
 from .._ops.transforms import without_derivatives
-from .exchange import Exchange, exchange
+from .choice import Call, by_rule, choose
+from .exchange import MEASURED, Exchange
+from .symmetric import exchanges
 
 ROWS = "M"  # the symbol that counts rows
 
 
 class Options(NamedTuple):
-    """How an op runs: as :func:`attacca.compile`, and whether symmetric memory may be used."""
+    """How an op runs: as :func:`attacca.compile`, how rows are exchanged, and whether sums are
+    exact: of the ranks' parts in their order, rounded once."""
 
     mode: str
     tuning: str
-    tuning_seconds: float
-    symmetric: bool
+    tuning_seconds: float = 0.0
+    exchange: str = MEASURED
+    exact_sum: bool = False
 
     def text(self) -> str:
         return " ".join(map(str, self))
 
-    @classmethod
-    def read(cls, text: str) -> Options:
-        mode, tuning, seconds, symmetric = text.split()
-        return cls(mode, tuning, float(seconds), symmetric == "True")
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def read(text: str) -> Options:
+        mode, tuning, seconds, exchange, exact_sum = text.split()
+        return Options(mode, tuning, float(seconds), exchange, exact_sum == "True")
 
 
 class _ByRows:
@@ -94,8 +107,41 @@ def _empty(graph: str, inputs: Sequence[torch.Tensor], rows: Any) -> torch.Tenso
     return torch.empty(shape, dtype=as_torch_dtype(output.info.dtype), device=inputs[0].device)
 
 
-def _exchange(options: str, group: str, device: torch.device) -> Exchange:
-    return exchange(group, device, Options.read(options).symmetric)
+def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...], rows: int,
+         dtype: torch.dtype, options: str, group_name: str,
+         compute: Callable[[Exchange], torch.Tensor]) -> torch.Tensor:
+    """Computes the result by the way that the options ask for.
+
+    Args:
+        function: The op's name.
+        tensors: The op's tensors.
+        texts: The op's graphs, the first of which is the product's.
+        rows: Of all ranks.
+        dtype: Of what is exchanged.
+        options: The op's options.
+        group_name: The group's name in torch.
+        compute: Computes the result by a way.
+
+    Raises:
+        Error: The group is not capable of this way.
+    """
+    chosen, device = Options.read(options), tensors[0].device
+    group = dist.distributed_c10d._resolve_process_group(group_name)
+    ways = exchanges(group, device, dtype, chosen.exact_sum)
+    _by_rows(texts[0], device, options).loaded.calls += 1
+    way = chosen.exchange
+    if way == MEASURED:
+        call = Call(function, rows, rows % group.size() == 0, (*texts, options),
+                    tuple([(tensor.dtype, tuple(tensor.shape[1:])) for tensor in tensors]))
+        if chosen.tuning == "model":  # no clock decides
+            way = by_rule(call, ways)
+        else:
+            way = choose(group, device, call,
+                         {name: partial(compute, each) for name, each in ways.items()})
+    elif way not in ways:
+        raise Error(f"exchange is {way!r}, and the ranks of the group are not GPUs of one host "
+                    "that read each other's memory", "exchange", "give \"measured\"")
+    return compute(ways[way])
 
 
 # ---- all_gather
@@ -104,14 +150,17 @@ def _exchange(options: str, group: str, device: torch.device) -> Exchange:
 def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
                        group: str) -> torch.Tensor:
     mine, *operands = tensors
-    product = _by_rows(graph, mine.device, options)
-    product.loaded.calls += 1
-    out = _fake_all_gather_matmul(tensors, graph, options, group)
+    product, shard = _by_rows(graph, mine.device, options), mine.contiguous()
 
-    def consume(part: torch.Tensor, begin: int) -> None:
-        product([part], operands, begin, out.narrow(0, begin, part.shape[0]))
-    _exchange(options, group, mine.device).gather(mine.contiguous(), consume)
-    return out
+    def compute(between: Exchange) -> torch.Tensor:
+        out = _fake_all_gather_matmul(tensors, graph, options, group)
+
+        def consume(part: torch.Tensor, begin: int) -> None:
+            product([part], operands, begin, out.narrow(0, begin, part.shape[0]))
+        between.gather(shard, consume)
+        return out
+    return _run("all_gather_matmul", tensors, (graph,), len(mine) * ranks_of(group), mine.dtype,
+                options, group, compute)
 
 
 def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
@@ -122,36 +171,55 @@ def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options
 # ---- reduce_scatter and all_reduce
 
 
-def _scattered(inputs: Sequence[torch.Tensor], graph: str, options: str,
-               group: str) -> torch.Tensor:
-    """What all ranks computed of this rank's rows: [ranks, rows, N].
+class _Reduction:
+    """What both ops that reduce compute."""
 
-    Raises:
-        Error: The rows cannot be cut into equal parts.
-    """
-    rows, ranks, device = inputs[0].shape[0], ranks_of(group), inputs[0].device
-    if rows % ranks:
-        raise Error(f"{rows} rows cannot be cut into {ranks} equal parts", "a",
-                    "pad the rows, or use matmul_all_reduce")
-    product = _by_rows(graph, device, options)
-    product.loaded.calls += 1
-    parts = _empty(graph, inputs, rows).view(ranks, rows // ranks, -1)
-    _exchange(options, group, device).scatter(
-        lambda begin, into: product([], inputs, begin, into), parts)
-    return parts
+    def __init__(self, tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
+                 after: str, options: str):
+        self._inputs, self._operands = tensors[:operands], tensors[operands:]
+        device = tensors[0].device
+        self._product = _by_rows(graph, device, options)
+        self._tail = _by_rows(tail, device, options)
+        self._after = _by_rows(after, device, options) if after else None
+        self._graph, self.rows = graph, tensors[0].shape[0]
+        self.dtype = as_torch_dtype(signature_of(graph, "fp32", device).outputs[0].info.dtype)
+
+    def memory(self) -> torch.Tensor:
+        """Room for the products of all rows."""
+        return _empty(self._graph, self._inputs, self.rows)
+
+    def produce(self, begin: int, into: torch.Tensor) -> None:
+        self._product([], self._inputs, begin, into)
+
+    def finish(self, parts: Sequence[torch.Tensor], begin: int, ranks: int) -> torch.Tensor:
+        """The result from the ranks' parts or their sum; ``begin``: the first row of the operands
+        that it reads."""
+        if len(parts) < ranks and self._after is None:
+            return parts[0]
+        out = torch.empty_like(parts[0])
+        following = self._tail if len(parts) == ranks else self._after
+        assert following is not None
+        following(parts, self._operands, begin, out)
+        return out
 
 
 def _matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
-                           options: str, group: str) -> torch.Tensor:
-    inputs, after = tensors[:operands], tensors[operands:]
-    parts = _scattered(inputs, graph, options, group)
-    out = parts.new_empty(parts.shape[1:])
-    _by_rows(tail, out.device, options)([*parts], after, 0, out)
-    return out
+                           after: str, options: str, group: str) -> torch.Tensor:
+    reduction = _Reduction(tensors, operands, graph, tail, after, options)
+    rows, ranks = reduction.rows, ranks_of(group)
+    if rows % ranks:
+        raise Error(f"{rows} rows cannot be cut into {ranks} equal parts", "a",
+                    "pad the rows, or use matmul_all_reduce")
+
+    def compute(between: Exchange) -> torch.Tensor:
+        parts = between.scatter(reduction.produce, reduction.memory())
+        return reduction.finish(parts, 0, ranks)
+    return _run("matmul_reduce_scatter", tensors, (graph, tail), rows, reduction.dtype, options,
+                group, compute)
 
 
 def _fake_matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph: str,
-                                tail: str, options: str, group: str) -> torch.Tensor:
+                                tail: str, after: str, options: str, group: str) -> torch.Tensor:
     rows, ranks = tensors[0].shape[0], ranks_of(group)
     torch._check(rows % ranks == 0,
                  lambda: f"{rows} rows cannot be cut into {ranks} equal parts")
@@ -159,29 +227,26 @@ def _fake_matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, 
 
 
 def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
-                       options: str, group: str) -> torch.Tensor:
-    inputs, after = tensors[:operands], tensors[operands:]
-    rows, ranks, device = inputs[0].shape[0], ranks_of(group), inputs[0].device
-    finish, between = _by_rows(tail, device, options), _exchange(options, group, device)
-    out = _empty(graph, inputs, rows)
-    if rows % ranks:  # every rank adds all rows, in the order of ranks
-        mine, product = torch.empty_like(out), _by_rows(graph, device, options)
-        product.loaded.calls += 1
-        product([], inputs, 0, mine)
-        parts = out.new_empty((ranks, *out.shape))
-        between.collect(mine, parts)
-        finish([*parts], after, 0, out)
-        return out
-    parts = _scattered(inputs, graph, options, group)
-    shard = parts.new_empty(parts.shape[1:])
+                       after: str, options: str, group: str) -> torch.Tensor:
+    reduction = _Reduction(tensors, operands, graph, tail, after, options)
+    rows, ranks = reduction.rows, ranks_of(group)
     rank: int = dist.distributed_c10d._resolve_process_group(group).rank()
-    finish([*parts], after, rank * shard.shape[0], shard)
-    between.collect(shard, out.view(ranks, *shard.shape))
-    return out
+
+    def compute(between: Exchange) -> torch.Tensor:
+        if between.adds_all_rows or rows % ranks:
+            parts = between.reduce(reduction.produce, reduction.memory())
+            return reduction.finish(parts, 0, ranks)
+        parts = between.scatter(reduction.produce, reduction.memory())
+        shard = reduction.finish(parts, rank * (rows // ranks), ranks)
+        out = reduction.memory()
+        between.collect(shard, out.view(ranks, *shard.shape))
+        return out
+    return _run("matmul_all_reduce", tensors, (graph, tail), rows, reduction.dtype, options,
+                group, compute)
 
 
 def _fake_matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
-                            options: str, group: str) -> torch.Tensor:
+                            after: str, options: str, group: str) -> torch.Tensor:
     return _empty(graph, tensors[:operands], tensors[0].shape[0])
 
 
@@ -200,7 +265,8 @@ def _define(name: str, arguments: str, run: Callable[..., torch.Tensor],
     return op
 
 
-_REDUCED = "Tensor[] tensors, int operands, str graph, str tail, str options, str group"
+_REDUCED = ("Tensor[] tensors, int operands, str graph, str tail, str after, str options, "
+            "str group")
 all_gather_matmul = _define("all_gather_matmul",
                             "Tensor[] tensors, str graph, str options, str group",
                             _all_gather_matmul, _fake_all_gather_matmul)

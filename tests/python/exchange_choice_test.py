@@ -1,0 +1,241 @@
+"""Which way ranks exchange rows: measured, alike on all ranks. On gloo with CPU tensors and a
+stand-in for symmetric memory; results are compared with the whole product in f64.
+
+Usage: exchange_choice_test.py [CASE]: with a case, the process is a rank.
+"""
+import os
+import sys
+import unittest
+
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+
+import ranks
+import symmetric_stand_in
+
+DEPTH, COLUMNS = 24, 20
+FUNCTIONS = ("all_gather_matmul", "matmul_reduce_scatter", "matmul_all_reduce")
+DIED = 3
+
+
+def join():
+    """This rank and the number of ranks, the group, and its memory."""
+    import torch.distributed as dist
+
+    rank, count = ranks.join()
+    group = dist.group.WORLD
+    return rank, count, group, symmetric_stand_in.share(group)
+
+
+def call(function, rank, count, rows, **options):
+    """A call of so many rows, and what it computes, in f64."""
+    import torch
+
+    import attacca.torch
+
+    torch.manual_seed(rows)
+    x = torch.randn(rows, DEPTH, dtype=torch.float64)
+    w = torch.randn(DEPTH, COLUMNS, dtype=torch.float64)
+    run = getattr(attacca.torch, function)
+    if function == "all_gather_matmul":
+        mine = x.chunk(count)[rank]
+        return (lambda: run(mine, w, "silu(acc)", **options)), torch.nn.functional.silu(x @ w)
+    a, b, wanted = x.chunk(count, 1)[rank], w.chunk(count)[rank], torch.tanh(x @ w)
+    if function == "matmul_reduce_scatter":
+        wanted = wanted.chunk(count)[rank]
+    return (lambda: run(a, b, after="tanh(acc)", **options)), wanted
+
+
+def check(function, rank, count, rows, **options):
+    import torch
+
+    run, wanted = call(function, rank, count, rows, **options)
+    torch.testing.assert_close(run(), wanted)
+
+
+class Clock:
+    """Stands for clock.once: a way's time is what the test says, whatever it takes."""
+
+    def __init__(self, seconds):
+        from attacca.torch._parallel import clock
+
+        self.seconds, self.calls, self.turn = list(seconds), 0, {}
+        clock.once = self
+
+    def __call__(self, launch, count, cuda):
+        # The ways are partial(compute, way).
+        kind = type(launch.args[0]).__name__
+        name = {"DirectOnFile": "direct", "PiecesOnFile": "pieces"}.get(kind, "whole")
+        self.calls += 1
+        for _ in range(count):
+            launch()
+        return self.seconds[("whole", "direct", "pieces").index(name)]
+
+
+def newest(group):
+    from attacca.torch._parallel.choice import choices
+
+    return list(choices(group).values())[-1]
+
+
+def alike(value):
+    import torch.distributed as dist
+
+    every = [None] * dist.get_world_size()
+    dist.all_gather_object(every, value)
+    assert all(each == every[0] for each in every), every
+
+
+def slowest_decides():
+    """Every rank's clock says something else, and all decide by the slowest."""
+    rank, count, group, memory = join()
+    last = rank == count - 1
+    for number, (mine, others, way) in enumerate((
+            ((3.0, 2.0, 1.0), (3.0, 1.0, 2.0), "direct"),
+            ((3.0, 2.5, 1.0), (3.0, 1.0, 2.0), "pieces"),
+            ((1.0, 0.5, 0.6), (1.0, 2.0, 3.0), "whole"),
+            ((1.0, 0.98, 0.99), (1.0, 0.98, 0.98), "whole"),  # within the margin
+            ((1.0, 0.96, 0.9), (1.0, 0.96, 0.99), "direct"))):
+        for function in FUNCTIONS:
+            rows = 32 << number
+            clock = Clock(mine if last else others)
+            check(function, rank, count, rows)
+            choice = newest(group)
+            assert (choice.direct, choice.captured, choice.rows) == (way, way, rows), choice
+            assert clock.calls == 3 * 6, clock.calls
+            alike((choice.direct, {name: tuple(each) for name, each in choice.seconds.items()}))
+            # Known choices, also for a few rows more, need no clock.
+            signals, barriers = len(memory.signals), memory.barriers
+            check(function, rank, count, rows)
+            check(function, rank, count, rows + rows // 8)
+            assert clock.calls == 3 * 6, clock.calls
+            assert (memory.barriers > barriers) == (way != "whole")
+            sends = way == "pieces" and function != "all_gather_matmul"
+            assert (len(memory.signals) > signals) == sends
+            # With other rows, another dtype or other options it is another call.
+            check(function, rank, count, rows + rows // 4)
+            assert clock.calls == 6 * 6, clock.calls
+            check(function, rank, count, rows, mode="eager")
+            assert clock.calls == 9 * 6, clock.calls
+    memory.finish()
+
+
+def by_real_clocks():
+    import attacca.torch
+    from attacca.torch._ops.region import all_loaded
+    from attacca.torch._parallel.choice import choices
+
+    rank, count, group, memory = join()
+    attacca.torch.reset()
+    for function in FUNCTIONS:
+        for rows in (4 * count, 4 * count, 32 * count):
+            check(function, rank, count, rows)
+    check("matmul_all_reduce", rank, count, 4 * count - 1)  # the ranks' number does not divide it
+    found = choices(group)
+    assert len(found) == 7, found
+    alike([(str(device), each.function, each.rows, each.cut, choice.captured, choice.direct)
+           for (device, each), choice in found.items()])
+    # What is measured does not count as calls.
+    assert sum(each.calls for each in all_loaded() if "graph tail" not in each.graph) == 10
+    memory.finish()
+
+
+def without_clocks():
+    """By the number of rows while capturing and with tuning="model"."""
+    from attacca.torch._parallel import choice
+
+    rank, count, group, memory = join()
+    clock = Clock((1.0, 0.5, 0.4))
+    is_capturing = choice._is_capturing
+    for function in FUNCTIONS:
+        for rows, way in ((64, "whole"), (2048, "pieces")):
+            barriers = memory.barriers
+            check(function, rank, count, rows, tuning="model")
+            assert (memory.barriers > barriers) == (way != "whole")
+            choice._is_capturing = lambda device: True
+            check(function, rank, count, rows)
+            choice._is_capturing = is_capturing
+            assert clock.calls == 0 and not choice.choices(group)
+    check("all_gather_matmul", rank, count, 64)
+    called, barriers = clock.calls, memory.barriers
+    assert called and newest(group).direct == "pieces"
+    choice._is_capturing = lambda device: True
+    check("all_gather_matmul", rank, count, 64)  # known
+    assert clock.calls == called and memory.barriers > barriers
+    memory.finish()
+
+
+def others_calls():
+    """Ranks whose calls differ: an error on all, at once."""
+    import attacca
+
+    rank, count, _, _ = join()
+    run, _ = call("all_gather_matmul", rank, count, 4 * count if rank else 6 * count)
+    try:
+        run()
+    except attacca.Error as error:
+        assert f"rank {0 if rank else 1} calls all_gather_matmul" in str(error), error
+    else:
+        raise AssertionError("no error")
+
+
+def a_rank_dies():
+    """A rank that dies while measuring: the others end with an error."""
+    rank, count, _, _ = join()
+
+    def dying(launch, times, cuda):
+        launch()
+        if rank == count - 1:
+            os._exit(DIED)
+        return 1.0
+    from attacca.torch._parallel import clock
+
+    clock.once = dying
+    run, _ = call("matmul_all_reduce", rank, count, 4 * count)
+    try:
+        run()
+    except Exception as error:  # noqa: BLE001  the backend's or Attacca's
+        print("ended:", type(error).__name__, flush=True)
+        os._exit(0)
+    raise AssertionError("no error")
+
+
+CASES = {"slowest decides": slowest_decides, "by real clocks": by_real_clocks,
+         "without clocks": without_clocks, "others' calls": others_calls,
+         "a rank dies": a_rank_dies}
+
+
+class ExchangeChoice(unittest.TestCase):
+    def check(self, case, *counts):
+        for count in counts:
+            for rank, ended in enumerate(ranks.run(__file__, case, count)):
+                with self.subTest(case=case, ranks=count, rank=rank):
+                    self.assertEqual(ended.status, 0, ended.output)
+                    self.assertIn("compared", ended.output)
+
+    def test_the_slowest_rank_decides(self):
+        self.check("slowest decides", 2, 4)
+
+    def test_by_real_clocks(self):
+        self.check("by real clocks", 2, 4)
+
+    def test_without_clocks(self):
+        self.check("without clocks", 2)
+
+    def test_calls_that_differ(self):
+        self.check("others' calls", 2, 4)
+
+    def test_a_rank_that_dies(self):
+        for count in (2, 4):
+            *others, last = ranks.run(__file__, "a rank dies", count, seconds=60)
+            self.assertEqual(last.status, DIED, last.output)
+            for ended in others:
+                self.assertEqual(ended.status, 0, ended.output)
+                self.assertIn("ended:", ended.output)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1] in CASES:
+        CASES[sys.argv[1]]()
+        ranks.leave("compared")
+    else:
+        unittest.main()
