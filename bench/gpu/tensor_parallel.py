@@ -2,7 +2,7 @@
 """Products that are one with a collective, on two GPUs or more, in turns with the unfused path over
 NCCL, PyTorch's overlapped ops and eager.
 
-    torchrun --standalone --nproc-per-node 2 bench/gpu/tensor_parallel.py --out PAGE [--minutes 5]
+    torchrun --standalone --nproc-per-node 2 bench/gpu/tensor_parallel.py --out PAGE [--minutes 3]
     bench/gpu/tensor_parallel.py --page PAGE.csv --out PAGE
 
 First every contender's results are compared with a reference in f32, Attacca's from run to run bit
@@ -11,14 +11,18 @@ rows by the gate's two weights of N = 1792 or 3584 columns, and K = 1792 or 3584
 gate's result by the rows of the last weight, with its residual.
 
 Contenders: eager; NCCL, whose products' tails Inductor computes; PyTorch's overlap, the ops that
-its pass for tensor parallelism (_micro_pipeline_tp) puts in, with tails by Inductor; whole, which
-is Attacca's function without symmetric memory; and Attacca. `products` and `wire` are the parts
-that overlap: the fused product of all rows, and the rows by symmetric memory alone.
+its pass for tensor parallelism (_micro_pipeline_tp) puts in, with tails by Inductor; each of the
+ways of Attacca's function; and Attacca, which takes the way that it measured to be the fastest.
+`products` and `wire` are the parts that overlap: the fused product of all rows, and the rows by
+symmetric memory alone.
+
+With --device cpu everything runs with gloo on a tiny model, by Attacca's one way there.
 """
 
 import argparse
 import contextlib
 import datetime
+import functools
 import os
 import statistics
 import sys
@@ -32,14 +36,16 @@ from pages import number
 
 RANKS_OF_MODEL = 8
 LAYERS = {"Llama 3 8B": (4096, 14336), "Llama 3 70B": (8192, 28672)}
+TINY = {"tiny": (64, 2048)}
 ROWS = (512, 1024, 2048, 4096, 8192)
 KINDS = ("gather gate", "scatter residual", "reduce residual")
-CONTENDERS = ("eager", "nccl", "torch overlap", "whole", "attacca")
+WAYS = ("whole", "direct", "pieces")
+CONTENDERS = ("eager", "nccl", "torch overlap", *WAYS, "attacca")
 PARTS = ("products", "wire")
 COLUMNS = ["model", "kind", "rows", "inner", "width",
-           *[f"{name.replace(' ', '_')}_us" for name in (*CONTENDERS, *PARTS)], "error", "equal",
-           "note"]
-LAUNCHES, ROUNDS = 20, 15
+           *[f"{name.replace(' ', '_')}_us" for name in (*CONTENDERS, *PARTS)], "chosen", "error",
+           "equal", "note"]
+LAUNCHES, ROUNDS = 20, 9
 
 
 class Case(NamedTuple):
@@ -51,9 +57,9 @@ class Case(NamedTuple):
     width: int
 
 
-def cases():
-    return [Case(model, kind, rows, inner // RANKS_OF_MODEL, width)
-            for rows in ROWS for model, (width, inner) in LAYERS.items() for kind in KINDS]
+def cases(rows=ROWS, layers=LAYERS):
+    return [Case(model, kind, each, inner // RANKS_OF_MODEL, width)
+            for each in rows for model, (width, inner) in layers.items() for kind in KINDS]
 
 
 # ---- What is measured
@@ -62,18 +68,55 @@ def cases():
 class Group:
     """This rank's place, and the tails that Inductor compiled."""
 
-    def __init__(self):
+    def __init__(self, device):
+        import torch
+        import torch.distributed as dist
+        import torch.nn.functional as F
+
+        self.is_gpu = device == "cuda"
+        self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if self.is_gpu else \
+            torch.device("cpu")
+        timeout = datetime.timedelta(seconds=120)
+        if self.is_gpu:
+            torch.cuda.set_device(self.device)
+            dist.init_process_group("nccl", device_id=self.device, timeout=timeout)
+        else:
+            dist.init_process_group("gloo", timeout=timeout)
+        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
+        self.name = dist.group.WORLD.group_name
+        self.swiglu, self.add = lambda g, u: F.silu(g) * u, lambda x, y: x + y
+        if self.is_gpu:
+            self.swiglu, self.add = (torch.compile(each, dynamic=True)
+                                     for each in (self.swiglu, self.add))
+
+    def ways(self):
+        """Those that these ranks are capable of."""
         import torch
         import torch.distributed as dist
 
-        self.device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-        torch.cuda.set_device(self.device)
-        dist.init_process_group("nccl", device_id=self.device,
-                                timeout=datetime.timedelta(seconds=120))
-        self.rank, self.ranks = dist.get_rank(), dist.get_world_size()
-        self.name = dist.group.WORLD.group_name
-        self.swiglu = torch.compile(lambda g, u: torch.nn.functional.silu(g) * u, dynamic=True)
-        self.add = torch.compile(lambda x, y: x + y, dynamic=True)
+        from attacca.torch._parallel.symmetric import exchanges
+
+        return exchanges(dist.group.WORLD, self.device, torch.bfloat16, False)
+
+    def chosen(self, case):
+        """The way that was chosen for CUDA graphs; None: there was only one."""
+        import torch.distributed as dist
+
+        from attacca.torch._parallel.choice import choices
+
+        function, depth = {"gather gate": ("all_gather_matmul", case.width),
+                           "scatter residual": ("matmul_reduce_scatter", case.inner),
+                           "reduce residual": ("matmul_all_reduce", case.inner)}[case.kind]
+        every = [choice.captured for (_, call), choice in choices(dist.group.WORLD).items()
+                 if (call.function, call.rows, call.tensors[0][1]) == (function, case.rows,
+                                                                       (depth,))]
+        return every[-1] if every else None
+
+    def synchronize(self):
+        import torch
+
+        if self.is_gpu:
+            torch.cuda.synchronize()
 
     def largest(self, seconds):
         """The ranks' largest, on all of them."""
@@ -144,14 +187,16 @@ def contenders(case, group, given, **tuning):
             return group.swiglu(rows @ gate, rows @ up)
 
         def overlapped():
+            if not group.is_gpu:
+                raise NotImplementedError("PyTorch overlaps nothing on CPUs")
             # Without return_A it may use multicast, which not every machine has.
             _, (g, u) = torch.ops.symm_mem.fused_all_gather_matmul(x, [gate, up], 0, group.name,
                                                                    return_A=True)
             return group.swiglu(g, u)
 
-        def ours(symmetric):
-            return attacca.torch.all_gather_matmul(x, (gate, up), "silu(acc0) * acc1",
-                                                   symmetric=symmetric, **tuning)
+        def ours(way):
+            return attacca.torch.all_gather_matmul(x, (gate, up), "silu(acc0) * acc1", exchange=way,
+                                                   **tuning)
     else:
         x, w, residual = given
         collect = scattered if case.kind == "scatter residual" else reduced
@@ -165,16 +210,17 @@ def contenders(case, group, given, **tuning):
             return group.add(collect(x @ w), residual)
 
         def overlapped():
-            if collect is reduced:
+            if collect is reduced or not group.is_gpu:
                 raise NotImplementedError("PyTorch overlaps no all_reduce")
             return group.add(torch.ops.symm_mem.fused_matmul_reduce_scatter(x, w, "sum", 0,
                                                                             group.name), residual)
 
-        def ours(symmetric):
-            return function(x, w, after="acc + full(residual)", residual=residual,
-                            symmetric=symmetric, **tuning)
-    return {"eager": eager, "nccl": nccl, "torch overlap": overlapped,
-            "whole": lambda: ours(False), "attacca": lambda: ours(True)}
+        def ours(way):
+            return function(x, w, after="acc + full(residual)", residual=residual, exchange=way,
+                            **tuning)
+    every = {"eager": eager, "nccl": nccl, "torch overlap": overlapped}
+    every |= {way: functools.partial(ours, way) for way in WAYS if way in group.ways()}
+    return {**every, "attacca": lambda: ours("measured")}
 
 
 def parts(case, group, given):
@@ -182,9 +228,8 @@ def parts(case, group, given):
     import torch
 
     import attacca
-    from attacca.torch._parallel.exchange import exchange
 
-    between = exchange(group.name, group.device, True)
+    between = group.ways().get("pieces") or group.ways()["whole"]
     if case.kind == "gather gate":
         x, gate, up = given
         whole = torch.empty((case.rows, case.width), device=group.device, dtype=x.dtype)
@@ -195,13 +240,12 @@ def parts(case, group, given):
         return {"products": lambda: plan(whole, gate.t(), up.t(), out=out),
                 "wire": lambda: between.gather(x, lambda part, begin: None)}
     x, w, _ = given
-    received = torch.empty((group.ranks, case.rows // group.ranks, case.width),
-                           device=group.device, dtype=x.dtype)
+    every = torch.empty((case.rows, case.width), device=group.device, dtype=x.dtype)
 
     def wire():
-        between.scatter(lambda begin, into: None, received)
+        between.scatter(lambda begin, into: None, every)
         if case.kind == "reduce residual":
-            between.collect(received[0], torch.empty_like(received))
+            between.collect(every[:case.rows // group.ranks], torch.empty_like(every))
     return {"products": lambda: attacca.matmul(x, w), "wire": wire}
 
 
@@ -211,28 +255,35 @@ def parts(case, group, given):
 class Timed:
     """One contender: a CUDA graph of LAUNCHES launches, or launches one by one."""
 
-    def __init__(self, launch):
+    def __init__(self, launch, group):
         import torch
 
-        self.launch, self.graph = launch, None
-        self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        self.launch, self.group = launch, group
         for _ in range(3):
             launch()
-        torch.cuda.synchronize()
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        group.synchronize()
+        if not group.is_gpu:
+            return
+        self.begin, self.end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        # torch.cuda.graph() collects garbage and returns free memory, which takes long.
+        self.graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            self.graph.capture_begin(capture_error_mode="thread_local")
             for _ in range(LAUNCHES):
                 self.held = launch()
-        self.graph = graph
+            self.graph.capture_end()
+        group.synchronize()
 
     def once(self):
         """Microseconds a launch."""
-        import torch
-
+        if not self.group.is_gpu:
+            begin = time.perf_counter()
+            self.launch()
+            return (time.perf_counter() - begin) * 1e6
         self.begin.record()
         self.graph.replay()
         self.end.record()
-        torch.cuda.synchronize()
+        self.group.synchronize()
         return self.begin.elapsed_time(self.end) * 1e3 / LAUNCHES
 
 
@@ -248,11 +299,12 @@ def measure(case, group, runs, tuning):
             if name in CONTENDERS:
                 error = (launch().float() - wanted).norm() / wanted.norm()
                 if name == "attacca":
+                    row["chosen"] = group.chosen(case) or "whole"
                     row["error"] = f"{group.largest(error.item()):.2e}"
                 if not error < 0.01:
                     notes.append(f"{name} is wrong by {error:.2e}")
             dist.barrier()
-            timed[name] = Timed(launch)
+            timed[name] = Timed(launch, group)
         except NotImplementedError as reason:
             notes.append(str(reason))
     ours = every["attacca"]
@@ -276,18 +328,20 @@ def loop(group, runs):
 
     begin = time.monotonic()
     made = []
+    width, inner = next(iter(LAYERS.values() if group.is_gpu else TINY.values()))
     for rows in (512, 1024, 640):
         for kind in KINDS:
-            case = Case("loop", kind, rows, 1792, 4096)
+            case = Case("loop", kind, rows, inner // RANKS_OF_MODEL, width)
             given, _ = operands(case, group)
-            call = contenders(case, group, given)["attacca"]
-            made.append((call, call().clone()))
+            every = contenders(case, group, given)
+            for way in ("attacca", *[way for way in WAYS if way in every]):
+                made.append((every[way], every[way]().clone()))
     differ = torch.zeros((), device=group.device, dtype=torch.int64)
     for i in range(runs):
         call, first = made[i % len(made)]
         differ += (call() != first).any()
         if i % 1000 == 999:
-            torch.cuda.synchronize()
+            group.synchronize()
     if differ.item():
         raise RuntimeError(f"{differ.item()} of {runs} runs differ from the first")
     return time.monotonic() - begin
@@ -305,11 +359,15 @@ def page(facts, rows):
              "sums over the ranks are scattered, with the residual; *reduce residual*: all rows of "
              "the sums to all ranks. Times are microseconds, the slowest rank's median, in CUDA "
              "graphs. *NCCL*: the collective, cuBLAS and a tail by Inductor. *PyTorch*: its "
-             "overlapped ops over symmetric memory. *whole*: Attacca's function over NCCL. "
-             "*bound*: the larger of the fused products alone and the copies alone.", ""]
-    if facts.get("loop"):
-        lines += [f"{facts['loop']}.", ""]
+             "overlapped ops over symmetric memory. *whole*, *direct*, *pieces*: the ways of "
+             "Attacca's function ([docs/tensor-parallel.md](../tensor-parallel.md)). *Attacca*: "
+             "the way that it measured to be the fastest, *chosen*. *bound*: the larger of the "
+             "fused products alone and the copies alone.", ""]
+    for said in ("remark", "loop"):
+        if facts.get(said):
+            lines += [f"{facts[said]}.", ""]
     cells, ratios = [], {"nccl": [], "torch_overlap": [], "bound": []}
+    below = []
     for row in rows:
         time_ = {key[:-3]: float(value) for key, value in row.items()
                  if key.endswith("_us") and value}
@@ -318,18 +376,24 @@ def page(facts, rows):
         for name, each in ratios.items():
             if name in time_ and int(row["rows"]) >= 2048:
                 each.append(time_[name] / own)
+        if int(row["rows"]) < 2048:
+            below.append(time_["nccl"] / own)
         cells.append([row["model"], row["kind"], row["rows"],
                       *[number(time_.get(name.replace(" ", "_"), ""), 1) for name in CONTENDERS],
-                      number(bound, 1), f"{time_['nccl'] / own:.2f}x", f"{own / bound:.2f}",
-                      row["error"], "yes" if row["equal"] == "1" else "no"])
-    lines += pages.table(["model", "kind", "rows", "eager", "NCCL", "PyTorch", "whole", "Attacca",
-                          "bound", "over NCCL", "of the bound", "error", "equal"], cells, texts=2)
+                      row["chosen"], number(bound, 1), f"{time_['nccl'] / own:.2f}x",
+                      f"{own / bound:.2f}", row["error"], "yes" if row["equal"] == "1" else "no"])
+    lines += pages.table(["model", "kind", "rows", "eager", "NCCL", "PyTorch", *WAYS, "Attacca",
+                          "chosen", "bound", "over NCCL", "of the bound", "error", "equal"],
+                         cells, texts=2)
     lines += [""]
     named = {"nccl": "NCCL", "torch_overlap": "PyTorch's overlap", "bound": "the bound"}
     for name, each in ratios.items():
         if each:
             lines.append(f"- From 2048 rows on, the geometric mean of the time of {named[name]} "
                          f"over Attacca's is {statistics.geometric_mean(each):.3f}.")
+    if below:
+        lines.append(f"- Below 2048 rows, the geometric mean of the time of NCCL over Attacca's is "
+                     f"{statistics.geometric_mean(below):.3f}, at worst {min(below):.2f}.")
     notes = [f"{row['model']}, {row['kind']}, {row['rows']}: {row['note']}" for row in rows
              if row["note"]]
     return "\n".join([*lines, "", *pages.listed("Notes:", notes)]).rstrip() + "\n"
@@ -344,7 +408,10 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", required=True, help="the page and its data, without an ending")
     parser.add_argument("--page", metavar="CSV", help="write the page from its data alone")
-    parser.add_argument("--minutes", type=float, default=5)
+    parser.add_argument("--minutes", type=float, default=3)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--rows", type=lambda text: [int(each) for each in text.split(",")],
+                        default=ROWS, metavar="ROWS,...")
     parser.add_argument("--runs", type=int, default=20, help="runs of a case that must be equal")
     parser.add_argument("--loop", type=int, default=10_000, help="runs one after the other")
     parser.add_argument("--tuning-seconds", type=float, default=0,
@@ -354,8 +421,8 @@ def main(arguments=None):
         return write_page(options.page, options.out)
     import torch.distributed as dist
 
-    group = Group()
-    end = time.monotonic() + 60 * options.minutes
+    group = Group(options.device)
+    begin = time.monotonic()
     with contextlib.ExitStack() as closing:
         closing.callback(dist.destroy_process_group)
         took = loop(group, options.loop)
@@ -364,8 +431,8 @@ def main(arguments=None):
         tuning = {"tuning": "measure", "tuning_seconds": options.tuning_seconds} \
             if options.tuning_seconds else {}
         rows = []
-        for case in cases():
-            if group.largest(time.monotonic()) > end:
+        for case in cases(options.rows, LAYERS if group.is_gpu else TINY):
+            if group.largest(time.monotonic() - begin) > 60 * options.minutes:
                 break
             rows.append(measure(case, group, options.runs, tuning))
             if group.rank == 0:
