@@ -1,54 +1,17 @@
 // One launch for several problems: real templates with an epilogue, on the PTX interpreter, against
 // sums in f64; and what of a kernel's PTX is refused.
 #include <cmath>
-#include <cstring>
-#include <numeric>
-#include <random>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "epilogue/text.hpp"
 #include "gpu/compile/assemble.hpp"
-#include "gpu/compile/toolchain.hpp"
-#include "ptx/splice/several.hpp"
-#include "ptx/splice/splice.hpp"
-#include "ptx_interpreter/interpreter.hpp"
-#include "templates/catalog.hpp"
+#include "gpu/several_kernels.hpp"
 
 namespace attacca::gpu {
 namespace {
 
-using ptx_interpreter::Memory;
-
-float value_of(uint16_t bf16) {
-  const uint32_t bits = uint32_t{bf16} << 16;
-  float value = 0;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-// Rounded towards zero.
-uint16_t bf16_of(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return static_cast<uint16_t>(bits >> 16);
-}
-
-// bf16 numbers in the interpreter's memory.
-struct Numbers {
-  uint64_t address = 0;
-  std::vector<uint16_t> values;
-};
-
-Numbers random_numbers(Memory& memory, std::mt19937& random, size_t count) {
-  std::normal_distribution<float> normal;
-  Numbers made;
-  for (size_t i = 0; i < count; ++i) made.values.push_back(bf16_of(normal(random)));
-  made.address = memory.allocate(count * 2);
-  std::memcpy(memory.bytes(made.address).data(), made.values.data(), count * 2);
-  return made;
-}
+constexpr std::string_view kTail = "silu(acc + row(bias: bf16))";
 
 // silu(A x B + bias), with B as (n, k), in memory that is poisoned before.
 struct Problem {
@@ -101,45 +64,9 @@ struct Problem {
   }
 };
 
-// The template with the epilogue, for several problems.
-struct SeveralKernel {
-  const templates::Template* form = nullptr;
-  epilogue::Binding binding;
-  std::string ptx;
-};
-
-Result<SeveralKernel> kernel_of(const std::string& name, size_t problems) {
-  static const auto catalog = templates::Catalog::open(nullptr);
-  if (!catalog) return tl::make_unexpected(catalog.error());
-  SeveralKernel made;
-  made.form = catalog->find(name);
-  if (made.form == nullptr) return fail("no template " + name);
-  epilogue::TextOptions options;
-  options.results = {ir::DType::BF16};
-  ATTACCA_TRY(const auto parsed, epilogue::parse_text("silu(acc + row(bias: bf16))", options));
-  const epilogue::Epilogue epilogue = epilogue::canonicalize(parsed.epilogue);
-  auto binding = epilogue::bind(epilogue, made.form->hole);
-  if (const auto* reason = std::get_if<std::string>(&binding)) return fail(*reason);
-  made.binding = std::get<epilogue::Binding>(std::move(binding));
-  epilogue::CudaOptions cuda;
-  cuda.function = "attacca_hole";
-  const Toolchain toolchain;
-  ATTACCA_TRY(std::string filling,
-              toolchain.compile(epilogue::emit_cuda(epilogue, made.form->hole, made.binding, cuda),
-                                {.arch = made.form->arch, .contract = true, .minimal = true}));
-  ATTACCA_TRY(std::string text,
-              templates::instantiate(*made.form, ir::DType::BF16, ir::DType::BF16));
-  ATTACCA_TRY(const ptx::Module kernel, ptx::parse(std::move(text)));
-  ATTACCA_TRY(const ptx::Module body, ptx::parse(std::move(filling)));
-  ATTACCA_TRY(ptx::Spliced spliced, ptx::splice(kernel, body, "attacca_hole"));
-  ATTACCA_TRY(const ptx::Module one, ptx::parse(std::move(spliced.ptx)));
-  ATTACCA_TRY(made.ptx, ptx::compute_several(one, made.form->kernel, problems));
-  return made;
-}
-
 // Empty, or what went wrong. Problems whose blocks are left out get none.
 std::string run(const std::string& name, int m, int k, const std::vector<int>& columns) {
-  auto kernel = kernel_of(name, columns.size());
+  auto kernel = kernel_of(name, columns.size(), kTail);
   if (!kernel) return to_string(kernel.error());
   Memory memory;
   std::mt19937 random(20261126);
@@ -188,7 +115,7 @@ TEST(SeveralProblems, TilesOfTensorCores) {
 TEST(SeveralProblems, PersistentKernelsAssemble) {
   for (const char* name : {"wgmma_tn_64x64x64_1x1x2_deep_swap_f1_d16",
                            "wgmma_tn_128x128x64_2x1_pingpong_direct_f1_d16"}) {
-    const auto kernel = kernel_of(name, 3);
+    const auto kernel = kernel_of(name, 3, kTail);
     ASSERT_TRUE(kernel) << to_string(kernel.error());
     const auto image = Toolchain().assemble(kernel->ptx, "sm_90a");
     ASSERT_TRUE(image) << to_string(image.error());

@@ -247,7 +247,8 @@ Result<std::vector<std::byte>> lay_out(const Launch& launch, const Code& entry) 
 
 Status run(const ptx::Module& module, const Launch& launch, Memory& memory) {
   ATTACCA_TRY(const Program program, decode(module, launch.entry, memory));
-  Grid grid{launch.grid, launch.block, program.static_shared, launch.shared_bytes, {}, &memory};
+  Grid grid{launch.grid, launch.block, program.static_shared, launch.shared_bytes,
+            {},          &memory,      &launch.asleep,        0};
   ATTACCA_TRY(grid.parameters, lay_out(launch, *program.entry));
   uint64_t steps_left = launch.most_steps;
   for (uint64_t i = 0; i < launch.grid.count(); ++i) {

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -46,6 +47,8 @@ struct Launch {
   uint32_t shared_bytes = 0;                       // dynamic
   std::vector<std::vector<std::byte>> parameters;  // one a parameter of the entry
   uint64_t most_steps = 50'000'000;                // of all threads together
+  // Called where a thread sleeps; may write what it waits for.
+  std::function<void(Memory& memory)> asleep = {};
 };
 
 // Runs a kernel of the module. Global variables are initialised anew for each run.

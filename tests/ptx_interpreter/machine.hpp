@@ -61,6 +61,8 @@ struct Grid {
   uint32_t static_shared = 0, shared_bytes = 0;
   std::vector<std::byte> parameters;
   Memory* memory = nullptr;
+  const std::function<void(Memory& memory)>* asleep = nullptr;
+  uint64_t nanoseconds = 0;  // %globaltimer, which each read advances by a microsecond
 };
 
 struct Block {

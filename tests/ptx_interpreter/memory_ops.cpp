@@ -246,8 +246,15 @@ Decoded decode_memory(const ptx::Instruction& instruction, Operands& operands) {
   if (opcode.starts_with("cp.async.") && !opcode.starts_with("cp.async.bulk"))
     return decode_async_copy(instruction, operands);
   // Kernels run one after the other.
-  if (first == "membar" || first == "fence" || first == "prefetch" || first == "nanosleep" ||
-      first == "griddepcontrol") {
+  if (first == "nanosleep") {
+    Step step;
+    step.run = [](Thread& thread) {
+      const Grid& grid = *thread.block->grid;
+      if (*grid.asleep) (*grid.asleep)(*grid.memory);
+    };
+    return step;
+  }
+  if (first == "membar" || first == "fence" || first == "prefetch" || first == "griddepcontrol") {
     Step step;
     step.run = [](Thread&) {};
     return step;
