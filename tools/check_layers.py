@@ -42,7 +42,7 @@ RANKS = {
     "templates/kernels/wgmma": [["pipeline"], ["feed", "finish"]],
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
     "launch": [["bundle", "helpers"]],
-    "run": [["shared"], ["cpu", "cuda", "check"], ["."]],
+    "run": [["shared"], ["cpu", "cuda", "check"], ["parts"], ["."]],
     "run/cpu": [["kernels", "rows"], ["."]],
     "tune": [["model"], ["."]],
     "api": [["."], ["c"]],

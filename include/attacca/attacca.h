@@ -336,6 +336,39 @@ ATTACCA_API int32_t attacca_instance_decision_together(const attacca_instance* i
 ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
                                                             attacca_bytes** json);
 
+/* ---- Parts: a plan of one product, or gate, and what follows it, computed several times by one
+ * launch on a GPU. Each part is read and written only when a word in memory has a value: what a
+ * copy engine, another GPU, NCCL or NVSHMEM writes when the part's operands are here. */
+
+typedef struct attacca_parts attacca_parts;
+
+typedef struct attacca_awaited {
+  const uint32_t* word; /* on the device, or mapped there; NULL: nothing is awaited */
+  uint32_t value;
+  uint32_t most_ms; /* after which time the launch fails, as by a trap; 0: it waits forever */
+} attacca_awaited;
+
+/* `sizes`, `alignments`: of each part, as attacca_plan_prepare takes them. `parts`: 2 to 8. The
+ * cost model chooses the kernel, which may be compiled now. Fails for other plans, and where no
+ * kernel computes several such products in one launch. */
+ATTACCA_API attacca_status* attacca_plan_prepare_parts(const attacca_plan* plan,
+                                                       const attacca_size* sizes, size_t count,
+                                                       const int32_t* alignments,
+                                                       size_t alignment_count, size_t parts,
+                                                       attacca_parts** made);
+ATTACCA_API void attacca_parts_free(attacca_parts* parts);
+/* As attacca_decision's; it lives as long as the parts. */
+ATTACCA_API const char* attacca_parts_candidate(const attacca_parts* parts);
+/* Device addresses of the plan's inputs and outputs, first those of the first part; parts may share
+ * inputs. `awaited`: one for each part, or none. What was written before a word is seen by the
+ * part. Puts the launch on the stream and waits for nothing. Parts that are here come first: blocks
+ * of earlier parts start earlier, and those that wait may fill the device, so that what writes the
+ * words must need no multiprocessor. */
+ATTACCA_API attacca_status* attacca_parts_run(const attacca_parts* parts, const void* const* inputs,
+                                              size_t input_count, void* const* outputs,
+                                              size_t output_count, const attacca_awaited* awaited,
+                                              size_t awaited_count, void* stream);
+
 /* ---- A GPU's memory, streams and events, for programs that hold tensors there without CUDA's own
  * headers. Addresses, streams and events are the driver's (CUdeviceptr, CUstream, CUevent). Any
  * number of threads may use one device; its primary context is current during the

@@ -538,6 +538,30 @@ class Instance {
   std::shared_ptr<attacca_instance> handle_;
 };
 
+// A word in memory that a part awaits: no address, nothing.
+using Awaited = attacca_awaited;
+
+// A plan of one product, or gate, and what follows it, computed several times by one launch on a
+// GPU (attacca_parts_run).
+class Parts {
+ public:
+  std::string candidate() const { return attacca_parts_candidate(handle()); }
+  // Device addresses of all inputs and outputs, first those of the first part. `awaited`: one for
+  // each part, or none.
+  Status run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
+             const std::vector<Awaited>& awaited = {}, void* stream = nullptr) const {
+    return Status(attacca_parts_run(handle(), inputs.data(), inputs.size(), outputs.data(),
+                                    outputs.size(), awaited.data(), awaited.size(), stream));
+  }
+
+  const attacca_parts* handle() const { return handle_.get(); }
+
+ private:
+  friend class Plan;
+  explicit Parts(attacca_parts* parts) : handle_(parts, attacca_parts_free) {}
+  std::shared_ptr<attacca_parts> handle_;
+};
+
 // The alignment of an address as Plan::prepare takes it: the largest power of two, at most 16, that
 // divides it.
 inline int32_t alignment_of(const void* address) {
@@ -653,6 +677,25 @@ class Plan {
         !status)
       return status;
     return Instance(instance);
+  }
+
+  // `sizes`, `alignments`: of each of 2 to 8 parts (attacca_plan_prepare_parts).
+  Result<Parts> prepare_parts(const std::vector<std::pair<std::string, int64_t>>& sizes,
+                              const std::vector<int32_t>& alignments, size_t parts) const {
+    detail::GivenTexts texts;
+    std::vector<attacca_size> given;
+    for (const auto& [symbol, value] : sizes) {
+      texts.emplace_back("size", symbol);
+      given.push_back({symbol.c_str(), value});
+    }
+    if (Status status = detail::whole(texts); !status) return status;
+    attacca_parts* made = nullptr;
+    if (Status status(attacca_plan_prepare_parts(handle(), given.data(), given.size(),
+                                                 alignments.data(), alignments.size(), parts,
+                                                 &made));
+        !status)
+      return status;
+    return Parts(made);
   }
 
   const attacca_plan* handle() const { return handle_.get(); }

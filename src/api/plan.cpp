@@ -216,9 +216,8 @@ Result<std::shared_ptr<const Plan>> Plan::variant(const Difference& difference) 
   return variants_.emplace(key, std::move(made)).first->second;
 }
 
-Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& sizes,
-                                                      const std::vector<int>& alignments,
-                                                      const Layouts& layouts) const {
+Status Plan::check_arguments(const ir::SymbolValues& sizes, const std::vector<int>& alignments,
+                             const Layouts& layouts) const {
   ATTACCA_TRY_VOID(check_sizes(symbols_, sizes));
   const size_t count = inputs_.size() + outputs_.size();
   if (!alignments.empty() && alignments.size() != count)
@@ -233,6 +232,13 @@ Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& si
     if (alignment <= 0 || (alignment & (alignment - 1)) != 0)
       return fail(fmt::format("an alignment of {} bytes", alignment), "alignments",
                   "give powers of two");
+  return {};
+}
+
+Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& sizes,
+                                                      const std::vector<int>& alignments,
+                                                      const Layouts& layouts) const {
+  ATTACCA_TRY_VOID(check_arguments(sizes, alignments, layouts));
   ATTACCA_TRY(std::vector<Tensor> inputs, input_tensors(sizes));
   ATTACCA_TRY(std::vector<Tensor> outputs, output_tensors(sizes));
   ATTACCA_TRY(const Difference difference, lay_out(inputs, outputs, layouts));
@@ -251,6 +257,20 @@ Result<std::shared_ptr<const Instance>> Plan::prepare(const ir::SymbolValues& si
   }
   return std::make_shared<const Instance>(std::move(compiled), std::move(inputs),
                                           std::move(outputs), std::move(cpu), std::move(cuda));
+}
+
+Result<std::shared_ptr<const Parts>> Plan::prepare_parts(const ir::SymbolValues& sizes,
+                                                         const std::vector<int>& alignments,
+                                                         size_t parts) const {
+  ATTACCA_TRY_VOID(check_arguments(sizes, alignments, {}));
+  if (!options_.device.cuda)
+    return fail("the plan is for the CPU", "parts", "compile it for a GPU");
+  ATTACCA_TRY(std::vector<Tensor> inputs, input_tensors(sizes));
+  ATTACCA_TRY(std::vector<Tensor> outputs, output_tensors(sizes));
+  ATTACCA_TRY(auto made, run::make_parts(compiled_->cuda(), sizes,
+                                         of_elements(alignments, inputs, outputs), parts));
+  return std::make_shared<const Parts>(compiled_, std::move(inputs), std::move(outputs),
+                                       std::move(made));
 }
 
 namespace {

@@ -10,6 +10,7 @@
 #include "api/instance.hpp"
 #include "api/layout.hpp"
 #include "api/options.hpp"
+#include "api/parts.hpp"
 #include "run/pipeline.hpp"
 
 namespace attacca::api {
@@ -48,6 +49,11 @@ class Plan {
                                                   const std::vector<int>& alignments,
                                                   const Layouts& layouts = {}) const;
 
+  // Errors: as run::make_parts(), a plan of the CPU.
+  Result<std::shared_ptr<const Parts>> prepare_parts(const ir::SymbolValues& sizes,
+                                                     const std::vector<int>& alignments,
+                                                     size_t parts) const;
+
   // The given choices and those of instances, each once.
   std::vector<run::KnownChoice> choices() const;
 
@@ -67,6 +73,8 @@ class Plan {
                                             std::vector<run::KnownChoice> choices,
                                             std::shared_ptr<const run::Bundle> bundle,
                                             Difference difference);
+  Status check_arguments(const ir::SymbolValues& sizes, const std::vector<int>& alignments,
+                         const Layouts& layouts) const;
   Result<std::vector<Tensor>> input_tensors(const ir::SymbolValues& sizes) const;
   Result<std::vector<Tensor>> output_tensors(const ir::SymbolValues& sizes) const;
   Result<Difference> lay_out(std::vector<Tensor>& inputs, std::vector<Tensor>& outputs,

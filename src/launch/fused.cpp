@@ -103,8 +103,8 @@ class TemplateLaunch : public Runnable {
 }  // namespace
 
 gpu::KernelRequest kernel_request(const problem::Problem& problem, const Template& kernel,
-                                  const epilogue::Binding& binding, int capability,
-                                  size_t problems) {
+                                  const epilogue::Binding& binding, int capability, size_t problems,
+                                  bool awaits) {
   gpu::KernelRequest request;
   request.kernel = &kernel;
   request.epilogue = problem.epilogue;
@@ -112,6 +112,7 @@ gpu::KernelRequest kernel_request(const problem::Problem& problem, const Templat
   request.mode = problem.mode;
   request.capability = capability;
   request.problems = problems;
+  request.awaits = awaits;
   if (!problem.products.empty()) {
     request.a_type = problem.views.products[0].a.dtype;
     // A kernel for packed weights converts them to A's dtype, whatever the graph unpacks to.

@@ -22,11 +22,12 @@ std::unique_ptr<Runnable> make_fused(const std::shared_ptr<Toolbox>& toolbox,
 Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>& toolbox,
                                                  const problem::Problem& problem);
 
-// The kernel that computes the problem, or so many like it in one launch. `capability`: the
+// The kernel that computes the problem, or so many like it in one launch, which
+// may await a word for each (ptx/splice/several.hpp). `capability`: the
 // device's; 0: the template's own.
 gpu::KernelRequest kernel_request(const problem::Problem& problem,
                                   const templates::Template& kernel,
                                   const epilogue::Binding& binding, int capability,
-                                  size_t problems = 1);
+                                  size_t problems = 1, bool awaits = false);
 
 }  // namespace attacca::launch

@@ -36,23 +36,33 @@ struct BuiltTogether {
   bool done = false;
 };
 
-class TogetherLaunch : public Runnable {
+class TogetherLaunch : public Runnable, public Awaiting {
  public:
   TogetherLaunch(std::shared_ptr<Toolbox> toolbox, std::shared_ptr<const Kernel> kernel,
-                 std::vector<problem::Problem> problems, const Candidate& candidate)
+                 std::vector<problem::Problem> problems, const Candidate& candidate, bool awaits)
       : toolbox_(std::move(toolbox)),
         kernel_(std::move(kernel)),
         binding_(candidate.binding),
         members_(members(std::move(problems), candidate)),
         layout_(ptx::parameters_of_several(form().builder->params_bytes,
-                                           form().builder->params_align, members_.size())),
+                                           form().builder->params_align, members_.size(), awaits)),
         built_(not_built()) {}
 
   size_t workspace_bytes() const override { return 0; }
 
   Status launch(const Addresses& at, void*, gpu::StreamHandle stream) const override {
+    return launch_awaiting(at, {}, stream);
+  }
+
+  Status launch_awaiting(const Addresses& at, std::span<const ptx::AwaitedWord> words,
+                         gpu::StreamHandle stream) const override {
+    ATTACCA_CHECK(words.size() == (layout_.awaited_at > 0 ? members_.size() : 0),
+                  "a word for each problem that is awaited");
     const auto built = built_.take([this] { return not_built(); });
     if (!built->done || built->addresses != at) ATTACCA_TRY_VOID(build(at, *built));
+    if (!words.empty())
+      std::memcpy(static_cast<char*>(built->parameters.get()) + layout_.awaited_at, words.data(),
+                  words.size_bytes());
     void* parameters[] = {built->parameters.get()};
     return kernel_->function.launch(built->launch, stream, parameters);
   }
@@ -93,7 +103,8 @@ class TogetherLaunch : public Runnable {
 
   // How many blocks each member gets. A kernel that has a block for each tile gets those. The
   // blocks of a persistent kernel take several tiles each: as many for every member, as few as the
-  // device's places for blocks allow.
+  // device's places for blocks allow. Members that await have all places one after the other, as
+  // the words come.
   Status share_out(BuiltTogether& built) const {
     const auto cluster =
         static_cast<uint32_t>(form().cluster_m * form().cluster_n * form().cluster_k);
@@ -115,6 +126,13 @@ class TogetherLaunch : public Runnable {
     const auto blocks_of = [](uint32_t tiles, uint32_t rounds) {
       return (tiles + rounds - 1) / rounds;
     };
+    if (is_persistent && layout_.awaited_at > 0) {
+      for (size_t i = 0; i < members_.size(); ++i) {
+        const uint32_t rounds = (clusters[i] + places - 1) / std::max(places, 1u);
+        built.blocks[i] = blocks_of(clusters[i], std::max(rounds, 1u)) * cluster;
+      }
+      return {};
+    }
     uint32_t rounds = 1;
     const uint32_t most = *std::max_element(clusters.begin(), clusters.end());
     while (is_persistent && rounds < most) {
@@ -146,6 +164,8 @@ class TogetherLaunch : public Runnable {
       std::memcpy(memory + layout_.ends_at + i * sizeof end, &end, sizeof end);
     }
     built.launch = launch_of(form(), {end, first_grid[1], first_grid[2]});
+    // What resets the words may be the kernel before this one in the stream.
+    built.launch.dependent &= layout_.awaited_at == 0;
     built.addresses = at;
     built.done = true;
     return {};
@@ -190,6 +210,21 @@ class OneByOne : public Runnable {
   const std::vector<Addresses> addresses_;
 };
 
+Result<std::unique_ptr<TogetherLaunch>> make_launch(const std::shared_ptr<Toolbox>& toolbox,
+                                                    std::vector<problem::Problem> problems,
+                                                    const Candidate& candidate, bool awaits) {
+  ATTACCA_CHECK(problems.size() > 1 && problems.size() <= kMostTogether && candidate.binding,
+                "problems that cannot be launched together");
+  const Template* const kernel = toolbox->catalog().find(candidate.kernel);
+  ATTACCA_CHECK(kernel != nullptr && !reason_against_several(problems[0], *kernel),
+                "a template that computes one problem a launch");
+  ATTACCA_TRY(auto loaded, toolbox->kernel(kernel_request(problems[0], *kernel, *candidate.binding,
+                                                          toolbox->device().info().capability(),
+                                                          problems.size(), awaits)));
+  return std::make_unique<TogetherLaunch>(toolbox, std::move(loaded), std::move(problems),
+                                          candidate, awaits);
+}
+
 }  // namespace
 
 std::unique_ptr<Runnable> one_by_one(const std::vector<problem::Problem>& problems,
@@ -199,8 +234,9 @@ std::unique_ptr<Runnable> one_by_one(const std::vector<problem::Problem>& proble
 
 std::optional<std::string> reason_against_several(const problem::Problem& problem,
                                                   const Template& kernel) {
-  if (problem.products.size() != 1 || problem.batch != 1 || !problem.outer.empty())
-    return "only single products without batches are launched together";
+  if (problem.products.empty() || problem.products.size() > 2 || problem.batch != 1 ||
+      !problem.outer.empty())
+    return "only products and gates without batches are launched together";
   if (problem.products[0].groups || names_rows(problem))
     return "products of groups or of named rows are not launched together";
   for (const epilogue::Output& output : problem.epilogue.outputs)
@@ -219,16 +255,17 @@ std::optional<std::string> reason_against_several(const problem::Problem& proble
 Result<std::unique_ptr<Runnable>> make_together(const std::shared_ptr<Toolbox>& toolbox,
                                                 std::vector<problem::Problem> problems,
                                                 const Candidate& candidate) {
-  ATTACCA_CHECK(problems.size() > 1 && problems.size() <= kMostTogether && candidate.binding,
-                "problems that cannot be launched together");
-  const Template* const kernel = toolbox->catalog().find(candidate.kernel);
-  ATTACCA_CHECK(kernel != nullptr && !reason_against_several(problems[0], *kernel),
-                "a template that computes one problem a launch");
-  ATTACCA_TRY(auto loaded, toolbox->kernel(kernel_request(problems[0], *kernel, *candidate.binding,
-                                                          toolbox->device().info().capability(),
-                                                          problems.size())));
-  return std::make_unique<TogetherLaunch>(toolbox, std::move(loaded), std::move(problems),
-                                          candidate);
+  ATTACCA_TRY(std::unique_ptr<Runnable> made,
+              make_launch(toolbox, std::move(problems), candidate, false));
+  return made;
+}
+
+Result<std::unique_ptr<Awaiting>> make_awaiting(const std::shared_ptr<Toolbox>& toolbox,
+                                                std::vector<problem::Problem> problems,
+                                                const Candidate& candidate) {
+  ATTACCA_TRY(std::unique_ptr<Awaiting> made,
+              make_launch(toolbox, std::move(problems), candidate, true));
+  return made;
 }
 
 }  // namespace attacca::launch

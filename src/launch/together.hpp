@@ -3,11 +3,13 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "launch/candidate.hpp"
 #include "launch/runnable.hpp"
+#include "ptx/splice/several.hpp"
 
 namespace attacca::launch {
 
@@ -19,13 +21,25 @@ std::optional<std::string> reason_against_several(const problem::Problem& proble
                                                   const templates::Template& kernel);
 
 // Takes the addresses of all problems, one_after_another(). Errors: a kernel that does not build.
-// REQUIRES: 2 to kMostTogether problems with the same m, k,
-// epilogue, dtypes and mode, one product each, no batches; a candidate with a binding that
-// legality() gave for each of them, and a template that reason_against_several() has nothing
-// against.
+// REQUIRES: 2 to kMostTogether problems with the same m, k, epilogue, dtypes and mode, one product
+// or one gate each, no batches; a candidate with a binding that legality() gave for each of them,
+// and a template that reason_against_several() has nothing against.
 Result<std::unique_ptr<Runnable>> make_together(const std::shared_ptr<Toolbox>& toolbox,
                                                 std::vector<problem::Problem> problems,
                                                 const Candidate& candidate);
+
+// The same launch, which awaits a word for each problem before it reads the problem's operands.
+class Awaiting {
+ public:
+  virtual ~Awaiting() = default;
+  // As Runnable::launch; `words`: of each problem. Blocks of earlier problems start earlier.
+  virtual Status launch_awaiting(const Addresses& at, std::span<const ptx::AwaitedWord> words,
+                                 gpu::StreamHandle stream) const = 0;
+};
+Result<std::unique_ptr<Awaiting>> make_awaiting(const std::shared_ptr<Toolbox>& toolbox,
+                                                std::vector<problem::Problem> problems,
+                                                const Candidate& candidate);
+
 // A launch for each, of which launch::prepare() made the runnables: what make_together() is
 // compared with.
 std::unique_ptr<Runnable> one_by_one(const std::vector<problem::Problem>& problems,

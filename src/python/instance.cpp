@@ -48,6 +48,24 @@ void bind_instance(nb::module_& module) {
       .def("decisions", &Instance::decisions)
       .def("decisions_json",
            [](const Instance& instance) { return check(instance.decisions_json()); });
+
+  nb::class_<Parts>(module, "Parts")
+      .def_prop_ro("candidate", &Parts::candidate)
+      .def(
+          "run",
+          [](const Parts& parts, const std::vector<uintptr_t>& inputs,
+             const std::vector<uintptr_t>& outputs, const std::vector<uintptr_t>& words,
+             uint32_t value, uint32_t most_ms, uintptr_t stream) {
+            const auto from = pointers<const void*>(inputs);
+            const auto into = pointers<void*>(outputs);
+            std::vector<Awaited> awaited;
+            for (const uintptr_t word : words)
+              awaited.push_back({reinterpret_cast<const uint32_t*>(word), value, most_ms});
+            check(unlocked(
+                [&] { return parts.run(from, into, awaited, reinterpret_cast<void*>(stream)); }));
+          },
+          nb::arg("inputs"), nb::arg("outputs"), nb::arg("words"), nb::arg("value"),
+          nb::arg("most_ms"), nb::arg("stream"));
 }
 
 }  // namespace attacca::python

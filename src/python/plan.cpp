@@ -106,7 +106,16 @@ void bind_plan(nb::module_& module) {
                 unlocked([&] { return plan.prepare(sizes, alignments, strides); }));
           },
           nb::arg("sizes"), nb::arg("alignments"),
-          nb::arg("strides") = std::vector<std::vector<int64_t>>());
+          nb::arg("strides") = std::vector<std::vector<int64_t>>())
+      .def(
+          "prepare_parts",
+          [](const Plan& plan, const std::vector<std::pair<std::string, int64_t>>& sizes,
+             const std::vector<int32_t>& alignments, size_t parts) {
+            for (const auto& [symbol, value] : sizes) whole(symbol, "sizes");
+            return check_and_warn(
+                unlocked([&] { return plan.prepare_parts(sizes, alignments, parts); }));
+          },
+          nb::arg("sizes"), nb::arg("alignments"), nb::arg("parts"));
 }
 
 }  // namespace attacca::python

@@ -334,6 +334,10 @@ TEST(ApiErrors, Nulls) {
   null(attacca_graph_from_onnx(nullptr, 0, nullptr, &graph), "model");
   null(attacca_plan_prepare(nullptr, nullptr, 0, nullptr, 0, &instance), "plan");
   null(attacca_instance_run(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, nullptr), "instance");
+  attacca_parts* parts = nullptr;
+  null(attacca_plan_prepare_parts(nullptr, nullptr, 0, nullptr, 0, 2, &parts), "plan");
+  null(attacca_parts_run(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, nullptr), "parts");
+  EXPECT_STREQ(attacca_parts_candidate(nullptr), "");
   null(attacca_instance_decision(nullptr, 0, &decision), "instance");
   null(attacca_instance_decisions_json(nullptr, &bytes), "instance");
   const auto p = plan();
@@ -341,6 +345,8 @@ TEST(ApiErrors, Nulls) {
   null(attacca_plan_input(p.handle(), 0, nullptr), "info");
   expect_failure(Status(attacca_plan_output(p.handle(), 1, &info)), "no output 1");
   EXPECT_EQ(attacca_plan_symbol(p.handle(), 1), nullptr);
+  null(attacca_plan_prepare_parts(p.handle(), nullptr, 0, nullptr, 0, 2, nullptr), "made");
+  expect_failure(p.prepare_parts({{"M", 1}}, {}, 2).status(), "the plan is for the CPU");
   const auto i = *p.prepare({{"M", 1}});
   EXPECT_EQ(attacca_instance_output_shape(i.handle(), 1, nullptr), nullptr);
   null(attacca_instance_run(i.handle(), nullptr, 2, nullptr, 1, nullptr, 0, nullptr), "inputs");

@@ -127,10 +127,12 @@ struct FakeLaunchConfig {
 // " 0x1000 0x40", as fake_cuda_watch asked for.
 std::string watched_bits(void** parameters) {
   std::istringstream sizes(state().watched);
-  std::string text;
-  for (size_t bytes, i = 0; sizes >> bytes; ++i) {
+  std::string text, watched;
+  for (size_t i = 0; sizes >> watched; ++i) {
+    size_t bytes = 0, offset = 0;
+    const bool first = sscanf(watched.c_str(), "%zu+%zu", &bytes, &offset) == 2;
     uint64_t bits = 0;
-    memcpy(&bits, parameters[i], bytes);
+    memcpy(&bits, static_cast<const char*>(parameters[first ? 0 : i]) + offset, bytes);
     char each[24];
     snprintf(each, sizeof each, " %#lx", static_cast<unsigned long>(bits));
     text += each;

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "api/builder.hpp"
+#include "api/parts.hpp"
 #include "api/plan.hpp"
 #include "attacca/attacca.h"
 
@@ -33,4 +34,9 @@ struct attacca_instance {
 
   std::shared_ptr<const attacca::api::Instance> instance;
   std::vector<std::string> candidates;  // one a decision
+};
+
+struct attacca_parts {
+  std::shared_ptr<const attacca::api::Parts> parts;
+  std::string candidate;
 };

@@ -113,6 +113,48 @@ attacca_status* attacca_instance_run(const attacca_instance* instance, const voi
   });
 }
 
+attacca_status* attacca_plan_prepare_parts(const attacca_plan* plan, const attacca_size* sizes,
+                                           size_t count, const int32_t* alignments,
+                                           size_t alignment_count, size_t parts,
+                                           attacca_parts** made) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_TRY_VOID(required(made, "made"));
+    ATTACCA_TRY(const attacca::ir::SymbolValues values, api::read_sizes(sizes, count));
+    if (alignment_count > 0) ATTACCA_TRY_VOID(required(alignments, "alignments"));
+    ATTACCA_TRY(auto prepared, plan->plan->prepare_parts(
+                                   values, {alignments, alignments + alignment_count}, parts));
+    std::string candidate = to_string(prepared->candidate());
+    *made = new attacca_parts{std::move(prepared), std::move(candidate)};
+    return {};
+  });
+}
+
+void attacca_parts_free(attacca_parts* parts) {
+  delete parts;
+}
+
+const char* attacca_parts_candidate(const attacca_parts* parts) {
+  return parts != nullptr ? parts->candidate.c_str() : "";
+}
+
+attacca_status* attacca_parts_run(const attacca_parts* parts, const void* const* inputs,
+                                  size_t input_count, void* const* outputs, size_t output_count,
+                                  const attacca_awaited* awaited, size_t awaited_count,
+                                  void* stream) {
+  return guarded([&]() -> Status {
+    ATTACCA_TRY_VOID(required(parts, "parts"));
+    if (input_count > 0) ATTACCA_TRY_VOID(required(inputs, "inputs"));
+    if (output_count > 0) ATTACCA_TRY_VOID(required(outputs, "outputs"));
+    if (awaited_count > 0) ATTACCA_TRY_VOID(required(awaited, "awaited"));
+    std::vector<attacca::ptx::AwaitedWord> words;
+    for (size_t i = 0; i < awaited_count; ++i)
+      words.push_back(
+          {reinterpret_cast<uintptr_t>(awaited[i].word), awaited[i].value, awaited[i].most_ms});
+    return parts->parts->run({inputs, input_count}, {outputs, output_count}, words, stream);
+  });
+}
+
 size_t attacca_instance_decision_count(const attacca_instance* instance) {
   return instance != nullptr ? instance->candidates.size() : 0;
 }

@@ -64,6 +64,13 @@ class Instance:
 
     def decisions_json(self) -> str: ...
 
+class Parts:
+    @property
+    def candidate(self) -> str: ...
+
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], words: Sequence[int],
+            value: int, most_ms: int, stream: int) -> None: ...
+
 class TensorInfo:
     @property
     def name(self) -> str: ...
@@ -124,6 +131,9 @@ class Plan:
 
     def prepare(self, sizes: Sequence[tuple[str, int]], alignments: Sequence[int],
                 strides: Sequence[Sequence[int]] = []) -> Instance: ...
+
+    def prepare_parts(self, sizes: Sequence[tuple[str, int]], alignments: Sequence[int],
+                      parts: int) -> Parts: ...
 
 class View:
     @property

@@ -29,6 +29,10 @@ const fuse::Partition& CudaPlan::partition() const {
   return *impl_->shared.prepared.partition;
 }
 
+const DeviceGraph& CudaPlan::shared() const {
+  return impl_->shared;
+}
+
 const std::shared_ptr<launch::Toolbox>& CudaPlan::toolbox() const {
   return impl_->shared.toolbox;
 }

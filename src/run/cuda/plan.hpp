@@ -28,6 +28,7 @@ class CudaPlan {
       const ir::SymbolValues& symbols, const std::vector<int>& alignments = {}) const;
 
   const fuse::Partition& partition() const;
+  const DeviceGraph& shared() const;
   const std::shared_ptr<launch::Toolbox>& toolbox() const;
 
  private:

@@ -16,18 +16,6 @@ namespace {
 using launch::Candidate;
 using launch::CandidateKind;
 
-// The graph's values behind a problem's operands. An accumulator has no memory, unless a user's
-// kernel stores it before its tail.
-problem::Operands<ir::Value> values_of(const problem::Problem& problem,
-                                       const Candidate& candidate) {
-  problem::Operands<ir::Value> values = problem.sources;
-  if (problem.kernel && candidate.kind == CandidateKind::Unfused) return values;
-  for (size_t i = 0; i < values.inputs.size(); ++i)
-    if (problem.epilogue.inputs[i].role == epilogue::Role::Accumulator)
-      values.inputs[i] = values.outputs[0];
-  return values;
-}
-
 CudaStep step_of(std::unique_ptr<launch::Runnable> runnable, problem::Operands<ir::Value> values) {
   CudaStep step;
   step.values = std::move(values);
@@ -124,6 +112,16 @@ Result<std::vector<CudaStep>> kernel_steps(const StepContext& context, ir::Value
 }
 
 }  // namespace
+
+problem::Operands<ir::Value> values_of(const problem::Problem& problem,
+                                       const Candidate& candidate) {
+  problem::Operands<ir::Value> values = problem.sources;
+  if (problem.kernel && candidate.kind == CandidateKind::Unfused) return values;
+  for (size_t i = 0; i < values.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].role == epilogue::Role::Accumulator)
+      values.inputs[i] = values.outputs[0];
+  return values;
+}
 
 Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse::Region& region,
                                          std::vector<Decision>& decisions) {

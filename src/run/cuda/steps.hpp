@@ -8,6 +8,11 @@
 
 namespace attacca::run {
 
+// The graph's values behind a problem's operands. An accumulator has no memory, unless a user's
+// kernel stores it before its tail.
+problem::Operands<ir::Value> values_of(const problem::Problem& problem,
+                                       const launch::Candidate& candidate);
+
 // The steps of a region, and how it was decided to compute it.
 Result<std::vector<CudaStep>> make_steps(const StepContext& context, const fuse::Region& region,
                                          std::vector<Decision>& decisions);

@@ -79,7 +79,8 @@ double expected_alone(const StepContext& context, const problem::Problem& proble
 
 // Whether the template computes all problems alike, with the candidate's binding.
 bool computes_all(const StepContext& context, const std::vector<problem::Problem>& problems,
-                  const templates::Template& kernel, const launch::Candidate& candidate) {
+                  const templates::Template& kernel, const launch::Candidate& candidate,
+                  bool awaits) {
   if (launch::reason_against_several(problems[0], kernel)) return false;
   launch::Toolbox& toolbox = *context.toolbox();
   for (const problem::Problem& problem : problems) {
@@ -88,36 +89,9 @@ bool computes_all(const StepContext& context, const std::vector<problem::Problem
     if (!binding || serialize(**binding) != serialize(*candidate.binding)) return false;
   }
   // What came with kernels may not be able to compile more.
-  return !toolbox.bundle() ||
-         toolbox.has(launch::kernel_request(problems[0], kernel, *candidate.binding,
-                                            toolbox.device().info().capability(), problems.size()));
-}
-
-// A candidate of the one launch, and the seconds that the model expects it to take.
-struct Joint {
-  launch::Candidate candidate;
-  double expected = 0;
-};
-
-// All that compute the problems, the best first.
-std::vector<Joint> ranked_joint(const StepContext& context,
-                                const std::vector<problem::Problem>& problems) {
-  const gpu::DeviceInfo& device = context.toolbox()->device().info();
-  const tune::TemplateFilter& filter = context.options().tune_options.filter;
-  launch::Candidates fused =
-      tune::fused_candidates(problems[0], context.toolbox()->catalog(), device, filter.allow);
-  apply(filter, fused);
-  std::vector<Joint> ranked;
-  for (launch::Candidate& candidate : fused.ranked) {
-    const templates::Template& kernel = *context.toolbox()->catalog().find(candidate.kernel);
-    if (!computes_all(context, problems, kernel, candidate)) continue;
-    const double expected =
-        tune::expected_seconds(side_by_side(problems, kernel), kernel, *candidate.binding, device);
-    ranked.push_back({std::move(candidate), expected});
-  }
-  std::stable_sort(ranked.begin(), ranked.end(),
-                   [](const Joint& a, const Joint& b) { return a.expected < b.expected; });
-  return ranked;
+  return !toolbox.bundle() || toolbox.has(launch::kernel_request(
+                                  problems[0], kernel, *candidate.binding,
+                                  toolbox.device().info().capability(), problems.size(), awaits));
 }
 
 // Of a launch for each: the model's sum, or the measured one if that is less.
@@ -210,6 +184,27 @@ bool may_be_apart(const StepContext& context, const std::vector<problem::Problem
 
 }  // namespace
 
+std::vector<Joint> ranked_joint(
+    const StepContext& context, const std::vector<problem::Problem>& problems,
+    const std::function<problem::Problem(const templates::Template&)>& whole, bool awaits) {
+  const gpu::DeviceInfo& device = context.toolbox()->device().info();
+  const tune::TemplateFilter& filter = context.options().tune_options.filter;
+  launch::Candidates fused =
+      tune::fused_candidates(problems[0], context.toolbox()->catalog(), device, filter.allow);
+  apply(filter, fused);
+  std::vector<Joint> ranked;
+  for (launch::Candidate& candidate : fused.ranked) {
+    const templates::Template& kernel = *context.toolbox()->catalog().find(candidate.kernel);
+    if (!computes_all(context, problems, kernel, candidate, awaits)) continue;
+    const double expected =
+        tune::expected_seconds(whole(kernel), kernel, *candidate.binding, device);
+    ranked.push_back({std::move(candidate), expected});
+  }
+  std::stable_sort(ranked.begin(), ranked.end(),
+                   [](const Joint& a, const Joint& b) { return a.expected < b.expected; });
+  return ranked;
+}
+
 std::vector<std::vector<size_t>> regions_alike(const StepContext& context,
                                                const std::vector<fuse::Region>& regions) {
   if (context.batch_invariant() || context.options().tuning == Tuning::Unfused) return {};
@@ -241,7 +236,9 @@ std::optional<JointLaunch> decide_together(const StepContext& context,
                                            const std::vector<const fuse::Region*>& regions,
                                            const std::vector<problem::Problem>& problems,
                                            const std::vector<Decision>& decisions) {
-  const std::vector<Joint> ranked = ranked_joint(context, problems);
+  const std::vector<Joint> ranked = ranked_joint(
+      context, problems,
+      [&](const templates::Template& kernel) { return side_by_side(problems, kernel); }, false);
   if (ranked.empty()) return std::nullopt;
   const Tuning tuning = context.options().tuning;
   const tune::ChoiceKey key = key_of(context, problems);

@@ -2,6 +2,7 @@
 // input are: each alone fills only a part of the device.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "problem/problem.hpp"
@@ -15,6 +16,18 @@ namespace attacca::run {
 // region between them, computes, so all may run where the first one does.
 std::vector<std::vector<size_t>> regions_alike(const StepContext& context,
                                                const std::vector<fuse::Region>& regions);
+
+// A candidate of one launch for several problems, and the seconds that the model expects.
+struct Joint {
+  launch::Candidate candidate;
+  double expected = 0;
+};
+
+// All that compute the problems, the best first. `whole`: all of them as the one problem that the
+// model knows. `awaits`: whether the launch awaits words.
+std::vector<Joint> ranked_joint(
+    const StepContext& context, const std::vector<problem::Problem>& problems,
+    const std::function<problem::Problem(const templates::Template&)>& whole, bool awaits);
 
 // The one launch, if it is faster than one for each region: as was measured, or is measured now if
 // the options say so and allow more time than a quick tuning; else by the cost model, and also by

@@ -1,0 +1,43 @@
+// A plan computed several times by one launch: of the rows that other GPUs hold, each GPU's when
+// they have come.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "launch/together.hpp"
+#include "run/cuda/plan.hpp"
+
+namespace attacca::run {
+
+// A plan for certain sizes, several times. Immutable.
+class CudaParts {
+ public:
+  ~CudaParts();
+  size_t count() const;  // of the parts
+  const launch::Candidate& candidate() const;
+
+  // Device addresses of the graph's inputs and outputs, first those of the first part; parts may
+  // share inputs. `words`: of each part, which is read and written only when its word is the value.
+  // Puts the launch on the stream and waits for nothing. Blocks of earlier parts start earlier; all
+  // of them may fill the device, so that what writes the words must need no multiprocessor.
+  // Errors: an address is less aligned than the parts were made for.
+  Status launch(std::span<void* const> inputs, std::span<void* const> outputs,
+                std::span<const ptx::AwaitedWord> words, void* stream) const;
+
+  struct Impl;
+  explicit CudaParts(std::unique_ptr<Impl> impl);
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
+
+// `symbols`, `alignments`: of each part, as CudaPlan::instance. The cost model chooses the kernel.
+// Errors: a plan of more than one product or gate with what follows it, too many parts; no template
+// computes several such products in one launch.
+Result<std::shared_ptr<const CudaParts>> make_parts(const CudaPlan& plan,
+                                                    const ir::SymbolValues& symbols,
+                                                    const std::vector<int>& alignments,
+                                                    size_t parts);
+
+}  // namespace attacca::run
