@@ -39,7 +39,7 @@ LAYERS = {"Llama 3 8B": (4096, 14336), "Llama 3 70B": (8192, 28672)}
 TINY = {"tiny": (64, 2048)}
 ROWS = (512, 1024, 2048, 4096, 8192)
 KINDS = ("gather gate", "scatter residual", "reduce residual")
-WAYS = ("whole", "direct", "pieces")
+WAYS = ("whole", "direct", "pieces", "awaiting")
 CONTENDERS = ("eager", "nccl", "torch overlap", *WAYS, "attacca")
 PARTS = ("products", "wire")
 COLUMNS = ["model", "kind", "rows", "inner", "width",
@@ -219,7 +219,8 @@ def contenders(case, group, given, **tuning):
             return function(x, w, after="acc + full(residual)", residual=residual, exchange=way,
                             **tuning)
     every = {"eager": eager, "nccl": nccl, "torch overlap": overlapped}
-    every |= {way: functools.partial(ours, way) for way in WAYS if way in group.ways()}
+    every |= {way: functools.partial(ours, way) for way in WAYS
+              if way in group.ways() and (way != "awaiting" or case.kind == "gather gate")}
     return {**every, "attacca": lambda: ours("measured")}
 
 
@@ -291,6 +292,8 @@ def measure(case, group, runs, tuning):
     import torch
     import torch.distributed as dist
 
+    import attacca
+
     given, wanted = operands(case, group)
     row, notes, timed = case._asdict(), [], {}
     every = contenders(case, group, given, **tuning)
@@ -306,6 +309,10 @@ def measure(case, group, runs, tuning):
             dist.barrier()
             timed[name] = Timed(launch, group)
         except NotImplementedError as reason:
+            notes.append(str(reason))
+        except attacca.Error as reason:
+            if name != "awaiting":
+                raise
             notes.append(str(reason))
     ours = every["attacca"]
     first = ours()
@@ -326,6 +333,8 @@ def loop(group, runs):
     """Many runs of one gather and one reduction of changing sizes; returns the seconds."""
     import torch
 
+    import attacca
+
     begin = time.monotonic()
     made = []
     width, inner = next(iter(LAYERS.values() if group.is_gpu else TINY.values()))
@@ -335,7 +344,8 @@ def loop(group, runs):
             given, _ = operands(case, group)
             every = contenders(case, group, given)
             for way in ("attacca", *[way for way in WAYS if way in every]):
-                made.append((every[way], every[way]().clone()))
+                with contextlib.suppress(attacca.Error):  # no kernel awaits: on no rank
+                    made.append((every[way], every[way]().clone()))
     differ = torch.zeros((), device=group.device, dtype=torch.int64)
     for i in range(runs):
         call, first = made[i % len(made)]
@@ -359,10 +369,10 @@ def page(facts, rows):
              "sums over the ranks are scattered, with the residual; *reduce residual*: all rows of "
              "the sums to all ranks. Times are microseconds, the slowest rank's median, in CUDA "
              "graphs. *NCCL*: the collective, cuBLAS and a tail by Inductor. *PyTorch*: its "
-             "overlapped ops over symmetric memory. *whole*, *direct*, *pieces*: the ways of "
-             "Attacca's function ([docs/tensor-parallel.md](../tensor-parallel.md)). *Attacca*: "
-             "the way that it measured to be the fastest, *chosen*. *bound*: the larger of the "
-             "fused products alone and the copies alone.", ""]
+             "overlapped ops over symmetric memory. *whole*, *direct*, *pieces*, *awaiting*: the "
+             "ways of Attacca's function ([docs/tensor-parallel.md](../tensor-parallel.md)). "
+             "*Attacca*: the way that it measured to be the fastest, *chosen*. *bound*: the larger "
+             "of the fused products alone and the copies alone.", ""]
     for said in ("remark", "loop"):
         if facts.get(said):
             lines += [f"{facts[said]}.", ""]

@@ -136,6 +136,58 @@ def shared():
     memory.finish()
 
 
+def awaiting():
+    """By one launch, or in pieces where there is none; some ranks may have one, others not."""
+    import torch
+    import torch.distributed as dist
+
+    import attacca.torch
+    from attacca.torch._parallel import symmetric
+
+    rank, count = ranks.join()
+    random.seed(rank)
+    memory = symmetric_stand_in.share(dist.group.WORLD)
+    prepared = symmetric_stand_in.await_parts()
+    for dtype, tolerance in ((torch.float64, 1e-12), (torch.bfloat16, 0.06)):
+        x, w, w1, bias, _, res = made(dtype).values()
+        wide = [each.double() for each in (x, w, w1, bias, res)]
+        scale = made(torch.float64)["scale"]
+        gate = torch.nn.functional.silu(wide[0] @ wide[1]) * (wide[0] @ wide[2].t()) * scale
+        mine, by_columns = x.chunk(count)[rank], w.t().contiguous().t()
+        for call, wanted in (
+                (lambda way: attacca.torch.all_gather_matmul(
+                    mine, (by_columns, w1.t()), "silu(acc0) * acc1 * col(scale)", scale=scale,
+                    exchange=way), gate),
+                (lambda way: attacca.torch.all_gather_matmul(
+                    mine, w, "acc + row(bias) + full(res)", bias=bias, res=res, exchange=way),
+                 wide[0] @ wide[1] + wide[3] + wide[4])):
+            before = sum(each.runs for each in prepared)
+            for _ in range(RUNS):
+                torch.testing.assert_close(call("awaiting").double(), wanted, rtol=tolerance,
+                                           atol=tolerance)
+            assert sum(each.runs for each in prepared) == before + RUNS
+            torch.testing.assert_close(call("pieces").double(), wanted, rtol=tolerance,
+                                       atol=tolerance)
+    # Rank 0 has a launch, the others have none.
+    one = symmetric.exchanges(dist.group.WORLD, torch.device("cpu"), torch.float64, False)
+    x = made(torch.float64)["x"]
+    mine, others = x.chunk(count)[rank].contiguous(), []
+
+    class Consume:
+        can_await = rank == 0
+
+        def __call__(self, part, begin):
+            others.append((begin, part.clone()))
+
+        def awaiting(self, parts, begins, words, most_ms):
+            assert words[1:].tolist() == [1] * (count - 1)
+            others.extend((begin, part.clone()) for begin, part in zip(begins, parts))
+    one["awaiting"].gather(mine, Consume())
+    rows = torch.cat([part for _, part in sorted(others, key=lambda each: each[0])])
+    torch.testing.assert_close(rows, x)
+    memory.finish()
+
+
 def sums():
     """A sum that the backend adds has the roundings of the unfused path, an exact one a single
     rounding: behind the residual."""
@@ -226,6 +278,7 @@ def refused():
             (lambda: scatter(x[:8], w, after="acc + row(bias)"), "operand bias is missing"),
             (lambda: gather(x, w, exchange="piece"), "unknown exchange piece"),
             (lambda: gather(x, w, exchange="direct"), "exchange is 'direct', and the ranks of the"),
+            (lambda: scatter(x[:8], w, exchange="awaiting"), "exchange is 'awaiting', and the"),
             (lambda: scatter(x[:8], w, exact_sum=1), "exact_sum is 1"),
             (lambda: gather(x, w, mode="f64"), "mode"),
             (lambda: gather(x.requires_grad_(), w), "requires a gradient")):
@@ -237,7 +290,8 @@ def refused():
             raise AssertionError(f"no error: {what}")
 
 
-CASES = {"by collectives": by_collectives, "shared": shared, "sums": sums, "compiled": compiled,
+CASES = {"by collectives": by_collectives, "shared": shared, "awaiting": awaiting,
+         "sums": sums, "compiled": compiled,
          "refused": refused}
 
 
@@ -254,6 +308,9 @@ class CollectiveProducts(unittest.TestCase):
 
     def test_over_symmetric_memory(self):
         self.check("shared", 2, 3)
+
+    def test_one_launch_that_awaits_rows(self):
+        self.check("awaiting", 2, 4)
 
     def test_roundings_of_sums(self):
         self.check("sums", 4)

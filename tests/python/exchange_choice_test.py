@@ -64,11 +64,12 @@ class Clock:
     def __call__(self, launch, count, cuda):
         # The ways are partial(compute, way).
         kind = type(launch.args[0]).__name__
-        name = {"DirectOnFile": "direct", "PiecesOnFile": "pieces"}.get(kind, "whole")
+        name = {"DirectOnFile": "direct", "PiecesOnFile": "pieces",
+                "AwaitingOnFile": "awaiting"}.get(kind, "whole")
         self.calls += 1
         for _ in range(count):
             launch()
-        return self.seconds[("whole", "direct", "pieces").index(name)]
+        return self.seconds[("whole", "direct", "pieces", "awaiting").index(name)]
 
 
 def newest(group):
@@ -199,9 +200,29 @@ def a_rank_dies():
     raise AssertionError("no error")
 
 
-CASES = {"slowest decides": slowest_decides, "by real clocks": by_real_clocks,
-         "without clocks": without_clocks, "others' calls": others_calls,
-         "a rank dies": a_rank_dies}
+def by_one_launch():
+    """A launch that awaits rows is among the ways if all ranks have one."""
+    rank, count, group, memory = join()
+    prepared = symmetric_stand_in.await_parts()
+    for rows, ways in ((32, ["whole", "direct", "pieces", "awaiting"]),
+                       (64, ["whole", "direct", "pieces"])):
+        if rows == 64 and rank == 1:
+            from attacca.torch._parallel import ops
+
+            ops._ByRows.in_parts = lambda *arguments: None
+        Clock((1.0, 0.8, 0.7, 0.5))
+        check("all_gather_matmul", rank, count, rows)
+        check("all_gather_matmul", rank, count, rows)
+        choice = newest(group)
+        assert (list(choice.seconds), choice.direct) == (ways, ways[-1]), choice
+        alike(choice.direct)
+    assert sum(each.runs for each in prepared) >= 2
+    memory.finish()
+
+
+CASES = {"slowest decides": slowest_decides, "by one launch": by_one_launch,
+         "by real clocks": by_real_clocks, "without clocks": without_clocks,
+         "others' calls": others_calls, "a rank dies": a_rank_dies}
 
 
 class ExchangeChoice(unittest.TestCase):
@@ -214,6 +235,9 @@ class ExchangeChoice(unittest.TestCase):
 
     def test_the_slowest_rank_decides(self):
         self.check("slowest decides", 2, 4)
+
+    def test_a_launch_that_awaits_rows(self):
+        self.check("by one launch", 2, 4)
 
     def test_by_real_clocks(self):
         self.check("by real clocks", 2, 4)

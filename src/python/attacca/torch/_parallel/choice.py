@@ -62,7 +62,7 @@ def by_rule(call: Call, ways: Mapping[str, Any]) -> str:
 
 
 def choose(group: dist.ProcessGroup, device: torch.device, call: Call,
-           ways: Mapping[str, Callable[[], object]]) -> str:
+           ways: Mapping[str, Callable[[], object]], usable: Callable[[str], bool]) -> str:
     """The name of the way. If it is not known, this measures, together with all ranks; while a CUDA
     graph is captured it cannot, and the number of rows decides.
 
@@ -71,6 +71,7 @@ def choose(group: dist.ProcessGroup, device: torch.device, call: Call,
         device: Where this rank's tensors are.
         call: The call.
         ways: What computes it, by name.
+        usable: Whether a way, by its name, is to be measured; the ranks may differ.
 
     Raises:
         Error: The ranks' calls differ; a rank ended, or did not answer.
@@ -83,7 +84,8 @@ def choose(group: dist.ProcessGroup, device: torch.device, call: Call,
     if known is None:
         if capturing:
             return by_rule(call, ways)
-        known = of_group[key] = _measure(group, device, call, ways)
+        known = of_group[key] = _measure(group, device, call,
+                                         {name: ways[name] for name in ways if usable(name)})
     return known.captured if capturing else known.direct
 
 
@@ -94,13 +96,15 @@ def _is_capturing(device: torch.device) -> bool:
 def _measure(group: dist.ProcessGroup, device: torch.device, call: Call,
              ways: Mapping[str, Callable[[], object]]) -> Choice:
     ranks = ranks_of(group)
-    for rank, other in enumerate(ranks.gather((call, list(ways)))):
-        if other != (call, list(ways)):
-            raise Error(f"rank {rank} calls {other[0].function} with {other[0].rows} rows, this "
-                        f"rank {call.function} with {call.rows}, or with other tensors or options",
+    every = ranks.gather((call, list(ways)))
+    for rank, (other, _) in enumerate(every):
+        if other != call:
+            raise Error(f"rank {rank} calls {other.function} with {other.rows} rows, this rank "
+                        f"{call.function} with {call.rows}, or with other tensors or options",
                         "group", "make the same calls on all ranks, in the same order")
+    common = {name: ways[name] for name in ways if all(name in theirs for _, theirs in every)}
     with uncounted():
-        seconds = compete(ranks, ways, device.type == "cuda")
+        seconds = compete(ranks, common, device.type == "cuda")
     direct = _fastest({name: each.direct for name, each in seconds.items()})
     captured = {name: each.captured for name, each in seconds.items() if each.captured is not None}
     choice = Choice(_fastest(captured) if captured else direct, direct, call.rows, seconds)

@@ -7,18 +7,32 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 
-# Multiplies a part of the gathered rows, which begins at this row.
-Consume = Callable[[torch.Tensor, int], None]
 # Computes the rows of a result from this row on, as many as the tensor has.
 Produce = Callable[[int, torch.Tensor], None]
 
 # The ways by name. Of the first, the unfused path's, every group is capable.
-WHOLE, DIRECT, PIECES = "whole", "direct", "pieces"
+WHOLE, DIRECT, PIECES, AWAITING = "whole", "direct", "pieces", "awaiting"
 MEASURED = "measured"  # the fastest of them
 
 # What backends add as it is.
 ADDED = frozenset({torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64,
                    torch.int32})
+
+
+class Consume(Protocol):
+    """What multiplies gathered rows."""
+
+    @property
+    def can_await(self) -> bool:
+        """Whether ``awaiting`` may be called."""
+
+    def __call__(self, part: torch.Tensor, begin: int) -> None:
+        """Multiplies a part, which begins at this row."""
+
+    def awaiting(self, parts: Sequence[torch.Tensor], begins: Sequence[int],
+                 words: torch.Tensor, most_ms: int) -> None:
+        """Multiplies parts of equally many rows by one launch: the first at once, each other one
+        when its word is 1, which is an error of the device if it takes longer."""
 
 
 class Exchange(Protocol):

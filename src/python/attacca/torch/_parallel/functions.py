@@ -18,7 +18,7 @@ from .._ops.calls import constant, count_of, traced
 from .._ops.text_argument import written
 from . import ops
 
-Way = Literal["measured", "whole", "direct", "pieces"]
+Way = Literal["measured", "whole", "direct", "pieces", "awaiting"]
 Weights = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 Epilogue = str | Callable[..., Any]
 _DTYPES = Torch.names()
@@ -49,8 +49,8 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
         exchange: The way; the same on all ranks. "whole": the group's collective and one product of
             all rows, as the unfused path has them. "direct": one product of all rows, which are
             read over PyTorch's symmetric memory. "pieces": over symmetric memory, a rank's rows at
-            a time, while others are multiplied. "measured": the fastest of them
-            (docs/tensor-parallel.md).
+            a time, while others are multiplied. "awaiting": likewise, by one kernel that waits for
+            each rank's rows. "measured": the fastest of them (docs/tensor-parallel.md).
         **operands: The epilogue's operands by name; ``full`` and ``col`` have all M rows.
 
     Returns:
@@ -90,7 +90,7 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
         mode: As for :func:`all_gather_matmul`.
         tuning: As for :func:`all_gather_matmul`.
         tuning_seconds: As for :func:`all_gather_matmul`.
-        exchange: As for :func:`all_gather_matmul`.
+        exchange: As for :func:`all_gather_matmul`, but for "awaiting".
         exact_sum: Whether "whole", too, adds the ranks' parts in their order, in f32, and rounds
             once, behind ``after``, so that results are the same from run to run.
         **operands: The operands of both epilogues by name.
@@ -132,7 +132,7 @@ def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
         mode: As for :func:`all_gather_matmul`.
         tuning: As for :func:`all_gather_matmul`.
         tuning_seconds: As for :func:`all_gather_matmul`.
-        exchange: As for :func:`all_gather_matmul`.
+        exchange: As for :func:`matmul_reduce_scatter`.
         exact_sum: As for :func:`matmul_reduce_scatter`.
         **operands: The operands of both epilogues by name; equal on all ranks where ``after`` reads
             them.

@@ -17,13 +17,16 @@ has a derivative. Each op is the overload that :mod:`.._ops.region` explains.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 
+from ... import _core
 from ..._errors import Error
+from ..._launch import Engine
+from .._logs import log
 from .._ops.region import (
     OVERLOAD,
     TAGS,
@@ -34,10 +37,11 @@ from .._ops.region import (
 )
 from .._ops.transforms import without_derivatives
 from .choice import Call, by_rule, choose
-from .exchange import MEASURED, Exchange
+from .exchange import AWAITING, MEASURED, PIECES, Exchange
 from .symmetric import exchanges
 
 ROWS = "M"  # the symbol that counts rows
+_ALIGNMENT = 16  # of addresses that a launch of parts takes, in bytes
 
 
 class Options(NamedTuple):
@@ -66,6 +70,7 @@ class _ByRows:
     def __init__(self, graph: str, device: torch.device, options: Options):
         self.loaded = loaded(graph, options.mode, options.tuning, options.tuning_seconds, device)
         self._engine = self.loaded.engine
+        self._parts: dict[Any, _core.Parts | None] = {}
         self._have_rows = [layout.info.shape[:1] == (ROWS,)
                            for layout in self._engine.signature.inputs]
 
@@ -86,6 +91,40 @@ class _ByRows:
                             for tensor, has_rows in zip(others, self._have_rows[len(parts):])]]
         if self._engine.cache.run(inputs, out, False) is None:
             self._engine.call(inputs, {}, out)
+
+    def in_parts(self, tensors: Sequence[torch.Tensor], rows: int,
+                 count: int) -> _core.Parts | None:
+        """What computes so many rows so many times by one launch; None: nothing does.
+
+        Args:
+            tensors: The inputs, those with rows with any number of them.
+            rows: Of a part.
+            count: Of the parts.
+        """
+        shapes = [(rows, *tensor.shape[1:]) if has_rows else tuple(tensor.shape)
+                  for tensor, has_rows in zip(tensors, self._have_rows)]
+        sizes = tuple(sorted(self._engine.signature.sizes_of(shapes).items()))
+        key = (sizes, count)
+        if key not in self._parts:
+            try:
+                self._parts[key] = prepare_parts(self._engine, sizes, count)
+            except Error as reason:
+                log.debug("no parts of %s: %s", self.loaded.graph, reason)
+                self._parts[key] = None
+        return self._parts[key]
+
+    def of_rows(self, tensors: Sequence[torch.Tensor], begin: int) -> list[int]:
+        """The addresses of the inputs behind the first one from a row on."""
+        return [tensor.data_ptr() + begin * has_rows * tensor.stride(0) * tensor.element_size()
+                if tensor.dim() else tensor.data_ptr()
+                for tensor, has_rows in zip(tensors, self._have_rows[1:])]
+
+
+def prepare_parts(engine: Engine, sizes: Sequence[tuple[str, int]], count: int) -> _core.Parts:
+    """Raises:
+        Error: No launch computes such parts.
+    """
+    return engine.core.prepare_parts(sizes, [], count)
 
 
 @lru_cache(maxsize=1024)
@@ -109,7 +148,8 @@ def _empty(graph: str, inputs: Sequence[torch.Tensor], rows: Any) -> torch.Tenso
 
 def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...], rows: int,
          dtype: torch.dtype, options: str, group_name: str,
-         compute: Callable[[Exchange], torch.Tensor]) -> torch.Tensor:
+         compute: Callable[[Exchange], torch.Tensor],
+         can_await: Callable[[], bool] = lambda: False) -> torch.Tensor:
     """Computes the result by the way that the options ask for.
 
     Args:
@@ -121,6 +161,7 @@ def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...],
         options: The op's options.
         group_name: The group's name in torch.
         compute: Computes the result by a way.
+        can_await: Whether one launch awaits rows.
 
     Raises:
         Error: The group is not capable of this way.
@@ -137,30 +178,72 @@ def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...],
             way = by_rule(call, ways)
         else:
             way = choose(group, device, call,
-                         {name: partial(compute, each) for name, each in ways.items()})
-    elif way not in ways:
-        raise Error(f"exchange is {way!r}, and the ranks of the group are not GPUs of one host "
-                    "that read each other's memory", "exchange", "give \"measured\"")
+                         {name: partial(compute, each) for name, each in ways.items()},
+                         lambda name: name != AWAITING or can_await())
+    elif way not in ways or (way == AWAITING and not can_await()):
+        reason = "no one kernel awaits the rows of such a product" if PIECES in ways else \
+            "the ranks of the group are not GPUs of one host that read each other's memory"
+        raise Error(f"exchange is {way!r}, and {reason}", "exchange", "give \"measured\"")
     return compute(ways[way])
 
 
 # ---- all_gather
 
 
+class _Gathered:
+    """Multiplies gathered rows: :class:`.exchange.Consume`."""
+
+    def __init__(self, product: _ByRows, tensors: Sequence[torch.Tensor], ranks: int,
+                 out: torch.Tensor):
+        self._product, self._tensors, self._ranks, self.out = product, tensors, ranks, out
+        self._operands = tensors[1:]
+
+    @cached_property
+    def _parts(self) -> _core.Parts | None:
+        rows = len(self._tensors[0])
+        aligned = all(address % _ALIGNMENT == 0 for begin in (0, rows) for address in (
+            *self._product.of_rows(self._operands, begin), self._row(begin)))
+        dense = all(tensor.is_contiguous() for tensor in self._tensors)
+        return self._product.in_parts(self._tensors, rows, self._ranks) if dense and aligned \
+            else None
+
+    @property
+    def can_await(self) -> bool:
+        return self._parts is not None
+
+    def __call__(self, part: torch.Tensor, begin: int) -> None:
+        self._product([part], self._operands, begin, self.out.narrow(0, begin, part.shape[0]))
+
+    def awaiting(self, parts: Sequence[torch.Tensor], begins: Sequence[int],
+                 words: torch.Tensor, most_ms: int) -> None:
+        assert self._parts is not None
+        inputs = [address for part, begin in zip(parts, begins)
+                  for address in (part.data_ptr(), *self._product.of_rows(self._operands, begin))]
+        first, size = words.data_ptr(), words.element_size()
+        awaited = [0, *[first + place * size for place in range(1, len(parts))]]
+        stream = torch.cuda.current_stream().cuda_stream if words.is_cuda else 0
+        self._parts.run(inputs, [self._row(begin) for begin in begins], awaited, 1, most_ms, stream)
+
+    def _row(self, begin: int) -> int:
+        return self.out.data_ptr() + begin * self.out.stride(0) * self.out.element_size()
+
+
 def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
                        group: str) -> torch.Tensor:
     mine, *operands = tensors
-    product, shard = _by_rows(graph, mine.device, options), mine.contiguous()
+    product, ranks = _by_rows(graph, mine.device, options), ranks_of(group)
+    shard = mine.contiguous()
+
+    def gathered() -> _Gathered:
+        out = _fake_all_gather_matmul(tensors, graph, options, group)
+        return _Gathered(product, [shard, *operands], ranks, out)
 
     def compute(between: Exchange) -> torch.Tensor:
-        out = _fake_all_gather_matmul(tensors, graph, options, group)
-
-        def consume(part: torch.Tensor, begin: int) -> None:
-            product([part], operands, begin, out.narrow(0, begin, part.shape[0]))
+        consume = gathered()
         between.gather(shard, consume)
-        return out
-    return _run("all_gather_matmul", tensors, (graph,), len(mine) * ranks_of(group), mine.dtype,
-                options, group, compute)
+        return consume.out
+    return _run("all_gather_matmul", tensors, (graph,), len(mine) * ranks, mine.dtype, options,
+                group, compute, lambda: gathered().can_await)
 
 
 def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,

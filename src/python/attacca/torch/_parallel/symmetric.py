@@ -17,7 +17,18 @@ import torch
 import torch.distributed as dist
 
 from .clock import is_timing
-from .exchange import ADDED, DIRECT, PIECES, WHOLE, Consume, Exchange, InOrder, Produce, Whole
+from .exchange import (
+    ADDED,
+    AWAITING,
+    DIRECT,
+    PIECES,
+    WHOLE,
+    Consume,
+    Exchange,
+    InOrder,
+    Produce,
+    Whole,
+)
 
 _BEGIN, _FILLED, _SIGNALS = 0, 1, 2  # channels of barriers; the first channel of signals
 
@@ -97,10 +108,12 @@ class Pieces(_Symmetric):
     def __init__(self, group: dist.ProcessGroup, device: torch.device):
         super().__init__(group, device)
         self._side = self._stream(device)
+        self._with_one: Any = None  # the workspace whose word is 1
 
     def gather(self, shard: torch.Tensor, consume: Consume) -> None:
         rows = shard.shape[0]
         memory = self._memory(shard.nbytes)
+        self._put_one(memory)
         self._publish(memory, shard)
         received = shard.new_empty((self._ranks - 1, *shard.shape))
         self._fork()
@@ -139,11 +152,27 @@ class Pieces(_Symmetric):
         self.collect(memory, parts)
         return parts.unbind()
 
+    def _put_one(self, memory: Any) -> None:
+        """Makes the word that other ranks copy behind this rank's rows 1."""
+        if self._with_one is not memory:
+            self._one(memory, self._rank).view(torch.int32).fill_(1)
+            self._with_one = None if self._captures() else memory
+
+    @staticmethod
+    def _one(memory: Any, rank: int) -> torch.Tensor:
+        """The last word of a rank's signals, which no channel uses."""
+        word: torch.Tensor = memory.get_signal_pad(rank)[-1:]
+        return word
+
     # ---- What streams do; a test without a GPU replaces these.
 
     @staticmethod
     def _stream(device: torch.device) -> Any:
         return torch.cuda.Stream(device)
+
+    @staticmethod
+    def _captures() -> bool:
+        return torch.cuda.is_current_stream_capturing()
 
     def _fork(self) -> None:
         """What is queued beside from now on comes after what is queued now."""
@@ -161,6 +190,34 @@ class Pieces(_Symmetric):
 
     def _join(self) -> None:
         torch.cuda.current_stream().wait_stream(self._side)
+
+
+class Awaiting(Pieces):
+    """As pieces, but gathered rows are multiplied by one launch, whose blocks wait until their rows
+    are here, where there is one. Ranks may differ in that.
+
+    Behind a rank's rows a word is copied. Both copies read another GPU's memory, so that a copy
+    engine makes them and no multiprocessor is needed while waiting blocks fill all of them.
+    """
+
+    def gather(self, shard: torch.Tensor, consume: Consume) -> None:
+        if not consume.can_await:
+            super().gather(shard, consume)
+            return
+        rows, others = shard.shape[0], self._others()
+        memory = self._memory(shard.nbytes)
+        self._put_one(memory)
+        self._publish(memory, shard)
+        received = shard.new_empty((len(others), *shard.shape))
+        words = torch.zeros(self._ranks, dtype=torch.uint32, device=shard.device)
+        self._fork()
+        with self._beside():
+            for place, (peer, into) in enumerate(zip(others, received), 1):
+                into.copy_(memory.get_buffer(peer, shard.shape, shard.dtype))
+                words[place:place + 1].copy_(self._one(memory, peer))
+        consume.awaiting([shard, *received], [rank * rows for rank in (self._rank, *others)], words,
+                         self._wait_ms)
+        self._join()
 
 
 def _timeout(group: dist.ProcessGroup, device: torch.device) -> timedelta:
@@ -187,7 +244,8 @@ def exchanges(group: dist.ProcessGroup, device: torch.device, dtype: torch.dtype
     """
     of_group = _shared.setdefault(group, {})
     if device not in of_group:
-        of_group[device] = {DIRECT: Direct(group, device), PIECES: Pieces(group, device)} \
+        of_group[device] = {DIRECT: Direct(group, device), PIECES: Pieces(group, device),
+                            AWAITING: Awaiting(group, device)} \
             if device.type == "cuda" and _all_share_memory(group, device) else {}
     in_order = exact_sum or dtype not in ADDED
     name: str = group.group_name
