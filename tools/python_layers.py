@@ -45,7 +45,7 @@ RANKS = {
                      ["exchanges", "together"]],
     "torch/_parallel": [["__init__", "exchange", "ranks"], ["clock"], ["symmetric"],
                         ["choice"], ["ops"], ["functions"]],
-    "torch/_ops": [["__init__", "text_argument"], ["region", "transforms"],
+    "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["region", "transforms"],
                    ["custom", "lowering", "mxfp4", "quantized"], ["calls"]],
 }
 # Imports of the optional part that go upward: at the first call that needs it, and for type

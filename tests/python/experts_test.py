@@ -293,6 +293,46 @@ class Experts(unittest.TestCase):
         self.assertLess(float((got.double() - wanted).abs().max()), 0.1)
         self.assertEqual(len(self.kinds()), 1)
 
+    def test_groups_of_the_columns(self):
+        """The matrices of the groups by parts of the columns, some empty; columns of no group."""
+        def function(x, y, offsets):
+            return F.relu(torch._grouped_mm(x, y, offs=offsets))
+
+        compiled = self.compiled(function)
+        for ends in ([16, 16, 40], [0, 0, 40], [40, 40, 40], [0, 9, 33]):
+            x, y = torch.randn(3, 24, 32).bfloat16(), torch.randn(40, 32).bfloat16().t()
+            got = compiled(x, y, torch.tensor(ends, dtype=torch.int32)).double()
+            wanted, begin = torch.zeros(24, 40, dtype=torch.float64), 0
+            for group, end in enumerate(ends):
+                wanted[:, begin:end] = (x[group].double() @ y[:, begin:end].double()).relu()
+                begin = end
+            with self.subTest(ends=ends):
+                self.assertLess(float((got - wanted)[:, :begin].abs().max()), 0.1)
+        self.assertEqual(len(self.kinds()), 1)
+
+    def test_scaled_grouped_mm_by_its_recipes(self):
+        rows = F.ScalingType.RowWise
+
+        def function(x, w, s, t, offsets=None):
+            y = F.scaled_grouped_mm(x, w, s, rows, t, rows, offs=offsets)
+            return F.relu(y)
+
+        def eighth(*shape):
+            return torch.randn(shape).to(torch.float8_e4m3fn)
+        ends = torch.tensor([0, 5, 5, 16], dtype=torch.int32)
+        for name, x, w, s, t, offsets in [
+                ("rows", eighth(16, 32), eighth(4, 24, 32).mT, (16,), (4, 24), ends),
+                ("columns", eighth(4, 24, 32), eighth(16, 32).mT, (4, 24), (16,), ends),
+                ("batch", eighth(4, 16, 32), eighth(4, 24, 32).mT, (4, 16), (4, 24), None)]:
+            with self.subTest(name):
+                torch._dynamo.reset()
+                attacca.torch.reset()
+                by = torch.rand(s), torch.rand(t)
+                got = self.compiled(function)(x, w, *by, offsets)
+                wanted = F.relu(scaled_groups.by_groups(x, w, *by, offsets))
+                torch.testing.assert_close(got.double(), wanted, rtol=0.01, atol=0.01)
+                self.assertEqual(len(self.kinds()), 1)
+
     def test_groups_of_the_sums_are_left(self):
         def function(x, y, offsets):
             return F.relu(torch._grouped_mm(x.t(), y, offs=offsets))
@@ -302,7 +342,7 @@ class Experts(unittest.TestCase):
         got = self.compiled(function)(x, y, offsets)
         torch.testing.assert_close(got, function(x, y, offsets))
         reasons = [left.reason for graph in attacca.torch.report().graphs for left in graph.left]
-        self.assertIn("_grouped_mm whose groups are parts of the sums or of the columns", reasons)
+        self.assertIn("_grouped_mm of 2-D operands, whose groups are parts of the sums", reasons)
 
 
 if __name__ == "__main__":

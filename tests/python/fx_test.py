@@ -165,6 +165,10 @@ CASES = {
     "aten._scaled_grouped_mm": (
         lambda x, w, s, t, ends: aten._scaled_grouped_mm.default(x, w, s, t, ends).relu(),
         scaled_groups_of()),
+    "aten._scaled_grouped_mm_v2": (
+        lambda x, w, s, t, ends: aten._scaled_grouped_mm_v2.default(
+            x, w, [s], [1], [], [t], [1], [0], ends).relu(),
+        scaled_groups_of()),
     "aten.index": (lambda x, w, i: (aten.index.Tensor(x, [i - 6]) @ w).relu(), (X, W, ROWS)),
     "aten.index_select": (lambda x, w, i: (aten.index_select.default(x, 0, i) @ w).relu(),
                           (X, W, ROWS)),
@@ -620,12 +624,8 @@ class LeftAlone(unittest.TestCase):
     def test_scaled_products_of_other_groups(self):
         x, w, s, t, ends = scaled_groups_of()
         scaled = aten._scaled_grouped_mm.default
-        bytes_of_2 = torch.randint(-9, 9, (2, 6, 16)).to(torch.float8_e4m3fn)
         for reason, function, args in [
-                ("_scaled_grouped_mm of other groups than parts of the rows",
-                 lambda x, w, s, t: scaled(x, w, s, t).relu(),
-                 (bytes_of_2, w[:2], torch.rand(2, 6), t[:2])),
-                ("_scaled_grouped_mm of other groups than parts of the rows",
+                ("_scaled_grouped_mm of 2-D operands, whose groups are parts of the sums",
                  lambda x, w, s, t, ends: scaled(x, w, s, t, ends).relu(),
                  (x, w[0], torch.rand(18), torch.rand(24), ends)),
                 ("dtype torch.float8_e8m0fnu",
@@ -652,6 +652,39 @@ class LeftAlone(unittest.TestCase):
                 nodes[name] = graph.placeholder(name)
                 nodes[name].meta["val"] = value
             product = graph.call_function(scaled, (), nodes)
+            product.meta["val"] = torch.empty(6, 8, dtype=torch.bfloat16)
+            with self.subTest(reason), self.assertRaises(regions.Refused) as refused:
+                Importer().statement(product)
+            self.assertIn(reason, str(refused.exception))
+
+    def test_scaled_products_of_groups_by_other_recipes(self):
+        x, w, s, t, ends = scaled_groups_of()
+        for reason, changed in [
+                ("_scaled_grouped_mm_v2 with scales by BlockWise1x32 and BlockWise1x32",
+                 {"recipe_a": [3], "recipe_b": [3]}),
+                ("_scaled_grouped_mm_v2 with scales by TensorWise and RowWise", {"recipe_a": [0]}),
+                ("_scaled_grouped_mm_v2 with scales by BlockWise1x16 and TensorWise and RowWise",
+                 {"recipe_a": [2, 0]}),
+                ("_scaled_grouped_mm_v2 with scales in a swizzled order", {"swizzle_b": [1]}),
+                ("_scaled_grouped_mm_v2 with contraction_dim=[1, 1]", {"contraction_dim": [1, 1]}),
+                ("_scaled_grouped_mm_v2 with a bias", {"bias": t}),
+                ("_scaled_grouped_mm_v2 of 2-D by 3-D operands without ends of groups",
+                 {"offs": None})]:
+            graph = torch.fx.Graph()
+
+            def node(name, value, graph=graph):
+                if isinstance(value, list):
+                    return [node(f"{name}{i}", each) for i, each in enumerate(value)]
+                if not isinstance(value, torch.Tensor):
+                    return value
+                made = graph.placeholder(name)
+                made.meta["val"] = value
+                return made
+            arguments = {"self": x, "mat2": w, "scale_a": [s], "recipe_a": [1], "swizzle_a": [],
+                         "scale_b": [t], "recipe_b": [1], "swizzle_b": [], "offs": ends, **changed}
+            product = graph.call_function(
+                aten._scaled_grouped_mm_v2.default, (),
+                {name: node(name, value) for name, value in arguments.items()})
             product.meta["val"] = torch.empty(6, 8, dtype=torch.bfloat16)
             with self.subTest(reason), self.assertRaises(regions.Refused) as refused:
                 Importer().statement(product)

@@ -36,7 +36,7 @@ from .. import _dispatch as _dispatcher, _together
 from .._cluster import models as _cluster_models
 from ._backend import Pass, Program, backend, disable, enable, register
 from ._models import regions_of as _regions_of
-from ._ops import calls as _calls
+from ._ops import calls as _calls, scaled_groups as _scaled_groups
 from ._ops.mxfp4 import mxfp4
 from ._options import Options
 from ._parallel.functions import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
@@ -48,6 +48,7 @@ from ._report_view import Fused, GraphReport, Left, Measuring, Report
 _dispatcher.register(_calls)
 _together.register_ranks(_ranks_of)
 _cluster_models.register_regions(_regions_of)
+_scaled_groups.install()
 register()
 
 __all__ = ["Fused", "GraphReport", "Left", "Measuring",

@@ -104,7 +104,7 @@ def find(graph: torch.fx.Graph) -> Found:
 
 _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
                 "aten._int_mm", "aten._scaled_mm", "aten._grouped_mm", "aten._scaled_grouped_mm",
-                "aten._weight_int8pack_mm",
+                "aten._scaled_grouped_mm_v2", "aten._weight_int8pack_mm",
                 "aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu",
                 "aten._weight_int4pack_mm_with_scales_and_zeros", "attacca.quantized_linear",
                 "user_kernel"}

@@ -79,7 +79,8 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
 
 # The ops with an argument that says where groups end, and its place.
 _PLACES_OF_ENDS: dict[Any, int] = {torch.ops.aten._grouped_mm.default: 2,
-                                   torch.ops.aten._scaled_grouped_mm.default: 4}
+                                   torch.ops.aten._scaled_grouped_mm.default: 4,
+                                   torch.ops.aten._scaled_grouped_mm_v2.default: 8}
 
 
 def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
@@ -89,9 +90,11 @@ def _ends_of_groups(graph: torch.fx.Graph) -> dict[int, int]:
         place = _PLACES_OF_ENDS.get(node.target)
         if place is None:
             continue
-        rows, offsets = node.args[0], [*node.args[place:place + 1], node.kwargs.get("offs")][0]
-        if offsets in inputs:
-            found[inputs.index(offsets)] = rows.meta["val"].shape[0]
+        rows, columns = (operand.meta["val"] for operand in node.args[:2])
+        offsets = [*node.args[place:place + 1], node.kwargs.get("offs")][0]
+        if offsets in inputs:  # groups are parts of the axis that has no matrix for each
+            found[inputs.index(offsets)] = (rows.shape[0] if columns.dim() == 3 else
+                                            columns.shape[-1 if rows.dim() == 3 else 0])
     return found
 
 

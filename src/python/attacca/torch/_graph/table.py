@@ -78,39 +78,114 @@ def _grouped_mm(call: Any, self: Any, mat2: Any, offs: Any = None, bias: Any = N
         raise Refused("_grouped_mm with " + ("a bias" if bias is not None else
                                              "operands of dtypes " + ", ".join(sorted(own))))
     out = "" if own == {call.result} else f", out={call.result}"
-    if offs is None:  # a matrix of rows for each group
-        return Made(f"matmul({call.text(self)}, {call.text(mat2)}{out})",
-                    product_sizes(call, self, mat2))
-    rows, matrices = call.sizes(self), call.sizes(mat2)
-    if len(rows) != 2 or len(matrices) != 3:
-        raise Refused("_grouped_mm whose groups are parts of the sums or of the columns")
-    return Made(f"grouped_matmul({call.text(self)}, {call.text(mat2)}, {call.text(offs)}{out})",
-                lambda: [rows[0], matrices[2]])
+    _check_groups(call, "_grouped_mm", self, mat2, offs)
+
+    def product(x: str, w: str) -> str:
+        return f"grouped_matmul({x}, {w}, {call.text(offs)}{out})"
+    return Made(*_of_groups(call, self, mat2,
+                            f"matmul({call.text(self)}, {call.text(mat2)}{out})", product, product))
+
+
+def _check_groups(call: Any, op: str, self: Any, mat2: Any, offs: Any) -> None:
+    ranks = len(call.sizes(self)), len(call.sizes(mat2))
+    if (offs is None) != (ranks == (3, 3)) or ranks not in ((3, 3), (2, 3), (3, 2), (2, 2)):
+        raise Refused(f"{op} of {ranks[0]}-D by {ranks[1]}-D operands "
+                      f"{'without' if offs is None else 'with'} ends of groups")
+    if ranks == (2, 2):
+        raise Refused(f"{op} of 2-D operands, whose groups are parts of the sums")
+
+
+def _of_groups(call: Any, self: Any, mat2: Any, batched: str,
+               by_rows: Callable[[str, str], str],
+               by_columns: Callable[[str, str], str]) -> tuple[str, Callable[[], list[Any]]]:
+    """The text and the sizes of a product of groups.
+
+    Args:
+        call: The node.
+        self: The left operand.
+        mat2: The right one.
+        batched: The text where each group has a matrix of both.
+        by_rows: The text where groups are parts of the left operand's rows.
+        by_columns: That of the transposed right operand, of whose rows groups are parts, by the
+            transposed left one: groups of columns.
+    """
+    x, w = call.sizes(self), call.sizes(mat2)
+    texts = call.text(self), call.text(mat2)
+    if len(x) == len(w):
+        return batched, lambda: [x[0], x[1], w[2]]
+    if len(x) == 2:
+        return by_rows(*texts), lambda: [x[0], w[2]]
+    text = by_columns(f"transpose({texts[1]})", f"transpose({texts[0]})")
+    return f"transpose({text})", lambda: [x[1], w[1]]
 
 
 @_writes("aten._scaled_grouped_mm")
 def _scaled_grouped_mm(call: Any, self: Any, mat2: Any, scale_a: Any, scale_b: Any,
                        offs: Any = None, bias: Any = None, scale_result: Any = None,
                        out_dtype: Any = None, use_fast_accum: bool = False) -> Made:
-    for name, value in (("a bias", bias), ("a scale of the result", scale_result)):
-        if value is not None:
-            raise Refused(f"_scaled_grouped_mm with {name}")
-    rows, matrices = call.sizes(self), call.sizes(mat2)
-    if offs is None or len(rows) != 2 or len(matrices) != 3:
-        raise Refused("_scaled_grouped_mm of other groups than parts of the rows")
+    if scale_result is not None:
+        raise Refused("_scaled_grouped_mm with a scale of the result")
+    return _scaled_groups(call, "_scaled_grouped_mm", self, mat2, scale_a, scale_b, offs, bias,
+                          use_fast_accum)
+
+
+# torch.nn.functional.ScalingType.
+_RECIPES = ("TensorWise", "RowWise", "BlockWise1x16", "BlockWise1x32", "BlockWise1x128",
+            "BlockWise128x128")
+
+
+@_writes("aten._scaled_grouped_mm_v2")
+def _scaled_grouped_mm_v2(call: Any, self: Any, mat2: Any, scale_a: Any, recipe_a: Any,
+                          swizzle_a: Any, scale_b: Any, recipe_b: Any, swizzle_b: Any,
+                          offs: Any = None, bias: Any = None, out_dtype: Any = None,
+                          contraction_dim: Any = (), use_fast_accum: bool = False) -> Made:
+    op = "_scaled_grouped_mm_v2"
+    recipes = [*recipe_a, *recipe_b]
+    if recipes != [_RECIPES.index("RowWise")] * 2 or len(scale_a) != 1 or len(scale_b) != 1:
+        raise Refused(f"{op} with scales by " + " and ".join(
+            _RECIPES[each] if each in range(len(_RECIPES)) else str(each) for each in recipes))
+    if any([*swizzle_a, *swizzle_b]):
+        raise Refused(f"{op} with scales in a swizzled order")
+    if len(contraction_dim) > 0:
+        raise Refused(f"{op} with contraction_dim={[*contraction_dim]}")
+    return _scaled_groups(call, op, self, mat2, scale_a[0], scale_b[0], offs, bias,
+                          use_fast_accum)
+
+
+def _scaled_groups(call: Any, op: str, self: Any, mat2: Any, scale_a: Any, scale_b: Any,
+                   offs: Any, bias: Any, fast: bool) -> Made:
+    """A product of groups of 8-bit floats, with a scale for each row and each column."""
+    if bias is not None:
+        raise Refused(f"{op} with a bias")
+    _check_groups(call, op, self, mat2, offs)
     dtypes = [call.dtype(each) for each in (self, mat2, scale_a, scale_b)]
     if dtypes != ["f8e4m3", "f8e4m3", "f32", "f32"] or call.result not in FLOATS:
-        raise Refused("_scaled_grouped_mm with operands and scales of dtypes "
+        raise Refused(f"{op} with operands and scales of dtypes "
                       f"{', '.join(dtypes)} and a result of dtype {call.result}")
+    wanted = [[*call.sizes(self)][:-1], [*call.sizes(mat2)][:-2] + [*call.sizes(mat2)][-1:]]
     scales = [[*call.sizes(scale_a)], [*call.sizes(scale_b)]]
-    if scales != [[rows[0]], [matrices[0], matrices[2]]]:
-        raise Refused(f"_scaled_grouped_mm with scales of {scales[0]} and {scales[1]}")
-    count = call.extent_text(rows[0])
-    text = (f"grouped_matmul({call.text(self)}, {call.text(mat2)}, {call.text(offs)}, out=f32"
-            f"{', fast=true' if use_fast_accum else ''}) * "
-            f"reshape({call.text(scale_a)}, [{count}, 1]) * "
-            f"gather({call.text(scale_b)}, group_ids({call.text(offs)}, [{count}]))")
-    return Made(rounded_result(call, text), lambda: [rows[0], matrices[2]])
+    if scales != wanted:
+        raise Refused(f"{op} with scales of {scales[0]} and {scales[1]}")
+    how = f"out=f32{', fast=true' if fast else ''}"
+
+    def by(of_rows: Any, of_columns: Any) -> Callable[[str, str], str]:
+        def product(x: str, w: str) -> str:
+            count = call.extent_text(call.sizes(of_rows)[0])
+            return (f"grouped_matmul({x}, {w}, {call.text(offs)}, {how}) * "
+                    f"reshape({call.text(of_rows)}, [{count}, 1]) * "
+                    f"gather({call.text(of_columns)}, group_ids({call.text(offs)}, [{count}]))")
+        return product
+
+    def text_of(scale: Any, place: int) -> str:
+        extents = [call.extent_text(each) for each in call.sizes(scale)]
+        extents.insert(place, "1")
+        return f"reshape({call.text(scale)}, [{', '.join(extents)}])"
+    batched = "" if offs is not None else (
+        f"matmul({call.text(self)}, {call.text(mat2)}, {how}) * {text_of(scale_a, 2)} * "
+        f"{text_of(scale_b, 1)}")
+    text, sizes = _of_groups(call, self, mat2, batched, by(scale_a, scale_b),
+                             by(scale_b, scale_a))
+    return Made(rounded_result(call, text), sizes)
 
 
 # ---- Rows by an index. Regions of a GPU read them and do not write them
