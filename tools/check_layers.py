@@ -37,7 +37,7 @@ RANKS = {
     "ptx": [["syntax"], ["splice"], ["analysis"]],
     "templates": [["."], ["kernels"]],
     "templates/kernels": [["common"], ["host"], ["cutlass", "mma", "pointwise"], ["wgmma"],
-                          ["dot", "grouped", "packed"], ["grouped_mxfp4", "wide"]],
+                          ["dot", "grouped", "packed"], ["grouped_codes", "wide"]],
     "templates/kernels/packed": [["whole"]],
     "templates/kernels/wgmma": [["pipeline"], ["feed", "finish"]],
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
@@ -52,7 +52,7 @@ RANKS = {
 MOST_UNITS = 16
 # Includes that go upward: who asks chooses what stands in the place of a name.
 CHOSEN = {("templates/kernels/wgmma/config.cuh", f"templates/kernels/{folder}/weights.cuh")
-          for folder in ("grouped", "grouped_mxfp4", "packed", "wide")}
+          for folder in ("grouped", "grouped_codes", "packed", "wide")}
 # The kernels' include directories.
 SEARCHED = (pathlib.PurePath("templates"), pathlib.PurePath("templates/kernels"))
 DEVICE_FOLDERS = {"templates", "gpu", "launch", "tune", "run"}

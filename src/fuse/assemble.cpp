@@ -60,7 +60,7 @@ class Assembly {
     // scale it themselves.
     const Op op = graph_[node].op;
     const bool inner = op == Op::Unpack || op == Op::Cast || op == Op::ScaleBlocks ||
-                       op == Op::Gather || op == Op::MxFp4;
+                       op == Op::Gather || op == Op::MxFp4 || op == Op::Decode;
     if ((is_view_op(op) || inner) && !needed_[node.id]) return;
     singles_.push_back(node);
     needed_[node.id] = true;
@@ -80,7 +80,7 @@ class Assembly {
         return;
       }
     const auto weights = inner_weights(work_, node);
-    const auto widened = mxfp4_weights(work_, node);
+    const auto widened = coded_weights(work_, node);
     for (size_t i = 0; i < graph_[node].operands.size(); ++i) {
       const Value operand = graph_[node].operands[i];
       if (weights && facts_.views[operand.id].source == *weights) {
@@ -140,7 +140,8 @@ class Assembly {
       add_input(region, gemm.a.source);
       if (gemm.a.rows) add_input(region, gemm.a.rows->source);
       add_input(region, gemm.b.source);
-      if (gemm.b.mxfp4_scales) add_input(region, *gemm.b.mxfp4_scales);
+      if (gemm.b.codes) add_input(region, gemm.b.codes->scales);
+      if (gemm.b.codes && gemm.b.codes->zeros) add_input(region, *gemm.b.codes->zeros);
       for (const GemmOperand* operand : {&gemm.a, &gemm.b})
         if (operand->scales) add_input(region, operand->scales->source);
       if (gemm.groups) add_input(region, gemm.groups->source);

@@ -397,9 +397,12 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
     gemm.a.access = std::move(gathered->access);
     gemm.a.rows = std::move(gathered->rows);
   }
-  if (const auto weights = mxfp4_weights(work, matmul)) {
+  if (const auto weights = coded_weights(work, matmul)) {
     gemm.b.source = facts.views[facts.graph[*weights].operands[0].id].source;
-    gemm.b.mxfp4_scales = facts.views[facts.graph[*weights].operands[1].id].source;
+    const std::vector<Value>& operands = facts.graph[*weights].operands;
+    gemm.b.codes = {*ir::code_format(facts.graph, facts.graph[*weights]),
+                    facts.views[operands[1].id].source};
+    if (operands.size() > 2) gemm.b.codes->zeros = facts.views[operands[2].id].source;
   }
   gemm.m = shape[shape.size() - 2];
   gemm.n = shape.back();

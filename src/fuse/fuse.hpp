@@ -8,6 +8,7 @@
 
 #include "epilogue/epilogue.hpp"
 #include "ir/graph/graph.hpp"
+#include "ir/interpret/codes.hpp"
 #include "ir/packed/packed.hpp"
 
 namespace attacca::fuse {
@@ -17,6 +18,13 @@ namespace attacca::fuse {
 struct BlockScales {
   ir::Value source;
   epilogue::Access access;
+};
+
+// The scales of weights in codes, and their zero points. All are row-major.
+struct Codes {
+  ir::CodeFormat format;
+  ir::Value scales;
+  std::optional<ir::Value> zeros = {};
 };
 
 // One operand of a matrix product: element (batch..., row, column) of A [M, K] or B [K, N] is at
@@ -34,9 +42,8 @@ struct GemmOperand {
   std::optional<BlockScales> scales = {};
   // Of A: the access's row is the one that the index names.
   std::optional<epilogue::RowIndex> rows = {};
-  // Of B: the scales of its codes in MXFP4 (ir/interpret/mxfp4.hpp), which are `source`, both
-  // row-major. dtype and access describe the weights.
-  std::optional<ir::Value> mxfp4_scales = {};
+  // Of B: `source` is codes. dtype and access describe the weights.
+  std::optional<Codes> codes = {};
 };
 
 // The ends of a grouped product's groups (ir/interpret/groups.hpp). The access has one stride.
@@ -111,10 +118,10 @@ struct FuseOptions {
   bool grouped_rows = false;
   // Whether a product's epilogue reads an operand's rows by an index.
   bool indexed_operands = false;
-  // Whether products widen weights in MXFP4 by themselves.
-  bool mxfp4 = false;
+  // Whether products widen weights in codes (mxfp4, decode) by themselves.
+  bool codes = false;
   // Whether grouped products do.
-  bool grouped_mxfp4 = false;
+  bool grouped_codes = false;
   // Whether regions go on behind a transpose or permute of their results: kernels store results
   // with any strides.
   bool transposes = false;

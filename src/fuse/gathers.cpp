@@ -1,5 +1,5 @@
 // Operands that a region reads without the op that computes them: rows that a gather chooses, and
-// weights in MXFP4.
+// weights in codes.
 #include <algorithm>
 
 #include "fuse/workspace.hpp"
@@ -83,14 +83,15 @@ std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft&
   return found;
 }
 
-std::optional<Value> mxfp4_weights(const Workspace& work, Value matmul) {
+std::optional<Value> coded_weights(const Workspace& work, Value matmul) {
   const Op op = work.graph()[matmul].op;
-  const bool wanted = work.mxfp4 || (work.grouped_mxfp4 && op == Op::GroupedMatMul);
+  const bool wanted = work.codes || (work.grouped_codes && op == Op::GroupedMatMul);
   if (!wanted || !is_product(op)) return std::nullopt;
   const Value b = work.graph()[matmul].operands[1];
   const View& view = work.facts.views[b.id];
   const ir::Node& node = work.graph()[view.source];
-  if (node.op != Op::MxFp4 || !view.access.offset.is(0)) return std::nullopt;
+  const bool decodes = node.op == Op::MxFp4 || node.op == Op::Decode;
+  if (!decodes || !view.access.offset.is(0)) return std::nullopt;
   const ir::Shape &shape = work.graph().type(b).shape, &own = node.type.shape;
   if (shape.size() != own.size()) return std::nullopt;
   for (const Value operand : node.operands) {

@@ -14,7 +14,7 @@ inline FuseOptions gpu_options(bool grouped = true) {
           .grouped = grouped,
           .grouped_rows = grouped,
           .indexed_operands = true,
-          .grouped_mxfp4 = grouped};
+          .grouped_codes = grouped};
 }
 
 }  // namespace attacca::fuse

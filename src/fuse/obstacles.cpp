@@ -46,6 +46,8 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
       return "gather reads elements at places known only at run time";
     case Op::MxFp4:
       return "no kernel here widens mxfp4 weights on their way to a product";
+    case Op::Decode:
+      return "no kernel here decodes weights on their way to a product";
     case Op::ScatterAdd:
       return "scatter_add adds elements at places known only at run time";
     case Op::Scatter:

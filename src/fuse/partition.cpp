@@ -11,8 +11,8 @@ Partition partition(ir::Graph graph, const FuseOptions& options) {
   work.rows = options.rows && options.fuse;
   work.indexed_operands = (options.rows || options.indexed_operands) && options.fuse;
   work.grouped_rows = options.grouped_rows && options.grouped && options.fuse;
-  work.mxfp4 = options.mxfp4 && options.fuse;
-  work.grouped_mxfp4 = options.grouped_mxfp4 && options.grouped && options.fuse;
+  work.codes = options.codes && options.fuse;
+  work.grouped_codes = options.grouped_codes && options.grouped && options.fuse;
   work.transposes = options.transposes && options.fuse;
   if (options.fuse) {
     draft_kernels(work);

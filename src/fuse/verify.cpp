@@ -101,7 +101,8 @@ class Check {
       sources.push_back(gemm.a.source);
       sources.push_back(gemm.b.source);
       if (gemm.a.rows) sources.push_back(gemm.a.rows->source);
-      if (gemm.b.mxfp4_scales) sources.push_back(*gemm.b.mxfp4_scales);
+      if (gemm.b.codes) sources.push_back(gemm.b.codes->scales);
+      if (gemm.b.codes && gemm.b.codes->zeros) sources.push_back(*gemm.b.codes->zeros);
       for (const GemmOperand* operand : {&gemm.a, &gemm.b})
         if (operand->scales) sources.push_back(operand->scales->source);
       if (gemm.groups) sources.push_back(gemm.groups->source);
@@ -126,13 +127,13 @@ class Check {
     return check_listed(region, sources, where);
   }
 
-  // Every live node is computed by a region, or it is a view, a gather, an unpack, an mxfp4, a cast
-  // or a scale_blocks through which its readers read.
+  // Every live node is computed by a region, or it is a view, a gather, an unpack, an mxfp4, a
+  // decode, a cast or a scale_blocks through which its readers read.
   Status check_computed(Value node) const {
     const ir::Op op = graph_[node].op;
     if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op) ||
         op == Op::Unpack || op == Op::ScaleBlocks || op == Op::Gather || op == Op::MxFp4 ||
-        widened_.count(node))
+        op == Op::Decode || widened_.count(node))
       return {};
     return fail(fmt::format("{} is computed by no region", display_name(graph_, node)));
   }

@@ -136,8 +136,8 @@ struct Workspace {
   bool fusing = true;
   Reductions reductions = Reductions::All;  // that may join a region
   // As in FuseOptions.
-  bool packed = false, grouped = true, rows = false, grouped_rows = false, mxfp4 = false;
-  bool indexed_operands = false, grouped_mxfp4 = false;
+  bool packed = false, grouped = true, rows = false, grouped_rows = false, codes = false;
+  bool indexed_operands = false, grouped_codes = false;
   bool transposes = false;
   int next_id = 0;
 };
@@ -188,8 +188,8 @@ std::optional<GatheredRows> gathered_a(const Workspace& work, ir::Value matmul);
 std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
                                              ir::Value operand, const Frame* frame);
 
-// The mxfp4 op that B of this product reads, if the product widens its weights itself.
-std::optional<ir::Value> mxfp4_weights(const Workspace& work, ir::Value matmul);
+// The mxfp4 or decode op that B of this product reads, if the product widens its weights itself.
+std::optional<ir::Value> coded_weights(const Workspace& work, ir::Value matmul);
 
 // Why no kernel's epilogue can compute this node; empty if one can.
 std::string dtype_obstacle(const ir::Graph& graph, ir::Value node);

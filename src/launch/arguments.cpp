@@ -4,7 +4,6 @@
 
 #include "fmt/format.h"
 
-#include "ir/interpret/mxfp4.hpp"
 #include "support/check.hpp"
 
 namespace attacca::launch {
@@ -79,6 +78,12 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
     if (problem.products[0].packed) arguments.packed = packed(*problem.products[0].packed);
     if (kernel.widened && problem.views.products[0].b.dtype == ir::DType::S8)
       arguments.packed.zero = 128;
+    if (const auto& codes = problem.products[0].codes) {
+      arguments.codes.block = codes->block;
+      arguments.codes.zero = codes->zero;
+      arguments.codes.has_zeros = codes->zeros;
+      arguments.codes.is_signed = codes->is_signed;
+    }
     if (const auto& scales = problem.views.products[0].scales) {
       arguments.scale_a = operand(scales->a);
       arguments.scale_b = operand(scales->b);
@@ -111,17 +116,23 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
 
 namespace {
 
-// The scales of a factor's first weight in MXFP4.
-void* first_scale(const problem::Factor& factor, const problem::Addresses& at) {
-  return static_cast<char*>(*at.products[factor.product].mxfp4_scales) +
-         factor.b.offset / ir::kMxFp4Block;
+// A factor's first element of B, or the first code.
+void* first_weight(const problem::Problem& problem, const problem::Factor& factor,
+                   const problem::Addresses& at) {
+  const auto& codes = problem.products[factor.product].codes;
+  void* const b = at.products[factor.product].b;
+  if (codes) return static_cast<char*>(b) + factor.b.offset * codes->bits / 8;
+  return first_element(b, factor.b);
 }
 
-// A factor's first element of B, or the first code of weights in MXFP4.
-void* first_weight(const problem::Factor& factor, const problem::Addresses& at) {
+// The scales and zero points of a factor's first weights.
+void set_codes(const problem::Problem& problem, const problem::Factor& factor,
+               const problem::Addresses& at, attacca_codes& codes, size_t set) {
+  const ir::CodeFormat& format = *problem.products[factor.product].codes;
   const auto& product = at.products[factor.product];
-  if (product.mxfp4_scales) return static_cast<char*>(product.b) + factor.b.offset / 2;
-  return first_element(product.b, factor.b);
+  const int64_t block = factor.b.offset / format.block;
+  codes.scales[set] = static_cast<char*>(*product.code_scales) + block * ir::size_of(format.scales);
+  if (format.zeros) codes.zeros[set] = static_cast<char*>(*product.code_zeros) + block;
 }
 
 }  // namespace
@@ -162,10 +173,10 @@ void set_addresses(const problem::Problem& problem, std::span<const problem::Fac
   const auto& views = problem.views;
   if (!factors.empty()) {
     arguments.a.pointer = first_element(at.products[0].a, views.products[0].a);
-    arguments.b.pointer = first_weight(factors[0], at);
-    if (factors.size() > 1) arguments.b1.pointer = first_weight(factors[1], at);
-    for (size_t i = 0; views.products[0].mxfp4_scales && i < factors.size(); ++i)
-      arguments.mxfp4_scales[i] = first_scale(factors[i], at);
+    arguments.b.pointer = first_weight(problem, factors[0], at);
+    if (factors.size() > 1) arguments.b1.pointer = first_weight(problem, factors[1], at);
+    for (size_t i = 0; problem.products[0].codes && i < factors.size(); ++i)
+      set_codes(problem, factors[i], at, arguments.codes, i);
     if (const auto& scales = views.products[0].scales) {
       arguments.scale_a.pointer = first_element(at.products[0].scales->a, scales->a);
       arguments.scale_b.pointer = first_element(at.products[0].scales->b, scales->b);

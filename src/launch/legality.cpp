@@ -50,6 +50,24 @@ Reason packed_reason(const problem::Problem& problem, const Template& kernel) {
   return std::nullopt;
 }
 
+// The template takes weights of these codes.
+Reason codes_reason(const problem::Problem& problem, const Template& kernel) {
+  const ir::CodeFormat& codes = *problem.products[0].codes;
+  const ir::DType a = problem.views.products[0].a.dtype;
+  if (codes.bits != kernel.code_bits || codes.mxfp4 != kernel.code_floats)
+    return fmt::format(
+        "made for {}, the weights are {}",
+        kernel.code_floats ? "mxfp4" : fmt::format("integers of {} bits", kernel.code_bits),
+        codes_name(codes));
+  if (!takes(kernel, a)) return fmt::format("no {} inputs", name(a));
+  if (codes.dtype != a)
+    return fmt::format("it rounds the weights to {}, which the graph decodes to {}", name(a),
+                       name(codes.dtype));
+  if (!codes.mxfp4 && codes.scales != a)
+    return fmt::format("it takes scales of A's dtype, not of {}", name(codes.scales));
+  return std::nullopt;
+}
+
 // The template multiplies operands of this kind.
 Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   const problem::Product& product = problem.products[0];
@@ -60,8 +78,9 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
                           : "it multiplies all rows by one matrix";
   if (product.rows.has_value() != kernel.gathered)
     return kernel.gathered ? "it takes rows by an index alone" : "it reads no rows by an index";
-  if (has_mxfp4(problem) != kernel.mxfp4)
-    return kernel.mxfp4 ? "it takes weights in MXFP4 alone" : "it does not widen weights in MXFP4";
+  if (product.codes.has_value() != (kernel.code_bits != 0))
+    return product.codes ? "it does not widen weights in codes" : "it takes weights in codes alone";
+  if (product.codes) return codes_reason(problem, kernel);
   if (product.packed.has_value() != (kernel.packed_bits != 0))
     return product.packed ? "it takes no packed weights" : "it takes packed weights alone";
   if (product.packed) return packed_reason(problem, kernel);
@@ -179,7 +198,7 @@ Legality legality(const problem::Problem& problem, const Template& kernel,
                   const gpu::DeviceInfo& device, const Candidate& candidate) {
   if (names_rows(problem) && !kernel.gathered)
     return legality(with_gathered_rows(problem), kernel, device, candidate);
-  if (has_mxfp4(problem) && !kernel.mxfp4)
+  if (has_codes(problem) && kernel.code_bits == 0)
     return legality(with_widened_weights(problem), kernel, device, candidate);
   if (Reason reason = device_reason(kernel, device)) return *std::move(reason);
   const bool multiplies = kernel.family == templates::Family::Gemm;
@@ -208,9 +227,9 @@ bool gathers_before(const problem::Problem& problem, const Candidate& candidate,
 
 bool widens_before(const problem::Problem& problem, const Candidate& candidate,
                    const templates::Catalog& catalog) {
-  if (!has_mxfp4(problem)) return false;
+  if (!has_codes(problem)) return false;
   const Template* kernel = template_of(candidate, catalog);
-  return kernel == nullptr || !kernel->mxfp4;
+  return kernel == nullptr || kernel->code_bits == 0;
 }
 
 Result<Candidate> resolve(Candidate candidate, const problem::Problem& problem,

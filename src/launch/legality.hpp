@@ -21,7 +21,7 @@ namespace attacca::launch {
 // slot supports go through the context.
 //
 // Where an index names the rows of A, a template that does not gather them computes the problem
-// with_gathered_rows(); one that does not widen weights in MXFP4 the problem
+// with_gathered_rows(); one that does not widen weights in codes the problem
 // with_widened_weights().
 //
 // Of a batch-invariant problem the answer does not depend on m: a template is legal if it sums the
@@ -35,7 +35,7 @@ Legality legality(const problem::Problem& problem, const templates::Template& ke
 bool gathers_before(const problem::Problem& problem, const Candidate& candidate,
                     const templates::Catalog& catalog);
 
-// Whether another kernel widens weights in MXFP4 before the candidate's.
+// Whether another kernel widens weights in codes before the candidate's.
 bool widens_before(const problem::Problem& problem, const Candidate& candidate,
                    const templates::Catalog& catalog);
 

@@ -3,7 +3,7 @@
 #include "launch/arguments.hpp"
 #include "launch/fused.hpp"
 #include "launch/helpers/gather_rows.hpp"
-#include "launch/helpers/widen_mxfp4.hpp"
+#include "launch/helpers/widen_codes.hpp"
 #include "launch/legality.hpp"
 #include "launch/operand_source.hpp"
 #include "launch/unfused.hpp"
@@ -143,24 +143,24 @@ class Gathered : public Runnable {
   size_t workspace_bytes_ = 0;
 };
 
-// A kernel widens weights in MXFP4 into the workspace, then `product` computes the problem
+// Kernels widen weights in codes into the workspace, then `product` computes the problem
 // with_widened_weights().
 class Widened : public Runnable {
  public:
   static Result<std::unique_ptr<Widened>> make(const std::shared_ptr<Toolbox>& toolbox,
                                                const problem::Problem& problem,
                                                std::unique_ptr<Runnable> product) {
-    ATTACCA_TRY(WidenMxFp4 kernel, WidenMxFp4::make(toolbox));
-    std::unique_ptr<Widened> made(new Widened(problem, std::move(product), std::move(kernel)));
+    std::unique_ptr<Widened> made(new Widened(problem, std::move(product)));
     Arena arena;
     arena.take(made->product_->workspace_bytes());
     for (size_t i = 0; i < problem.products.size(); ++i) {
-      if (!problem.views.products[i].mxfp4_scales) {
-        made->copies_.push_back({});
-        continue;
+      Copy copy;
+      if (const auto& codes = problem.products[i].codes) {
+        copy.count = coded_weights(problem, i);
+        copy.at = arena.take(static_cast<size_t>(copy.count * ir::size_of(codes->dtype)));
+        ATTACCA_TRY(copy.kernel, WidenCodes::make(toolbox, *codes));
       }
-      const int64_t count = mxfp4_weights(problem, i);
-      made->copies_.push_back({count, arena.take(static_cast<size_t>(count) * sizeof(uint16_t))});
+      made->copies_.push_back(std::move(copy));
     }
     made->workspace_bytes_ = arena.size();
     return made;
@@ -174,28 +174,29 @@ class Widened : public Runnable {
     moved = at;
     for (size_t i = 0; i < copies_.size(); ++i) {
       const auto& from = at.products[i];
-      if (!from.mxfp4_scales) continue;
+      const Copy& copy = copies_[i];
+      if (!copy.kernel) continue;
       auto& to = moved.products[i];
-      to.mxfp4_scales.reset();
-      to.b = static_cast<char*>(workspace) + copies_[i].at;
-      ATTACCA_TRY_VOID(kernel_.launch(from.b, *from.mxfp4_scales, to.b, copies_[i].count, stream));
+      to.code_scales.reset();
+      to.code_zeros.reset();
+      to.b = static_cast<char*>(workspace) + copy.at;
+      ATTACCA_TRY_VOID(copy.kernel->launch(
+          from.b, *from.code_scales, from.code_zeros.value_or(nullptr), to.b, copy.count, stream));
     }
     return product_->launch(moved, workspace, stream);
   }
 
  private:
   struct Copy {
-    int64_t count = 0;  // weights
+    std::optional<WidenCodes> kernel;  // none: B is no codes
+    int64_t count = 0;                 // weights
     size_t at = 0;
   };
 
-  Widened(const problem::Problem& problem, std::unique_ptr<Runnable> product, WidenMxFp4 kernel)
-      : product_(std::move(product)),
-        kernel_(std::move(kernel)),
-        moved_(no_addresses(problem.views)) {}
+  Widened(const problem::Problem& problem, std::unique_ptr<Runnable> product)
+      : product_(std::move(product)), moved_(no_addresses(problem.views)) {}
 
   std::unique_ptr<Runnable> product_;
-  WidenMxFp4 kernel_;
   std::vector<Copy> copies_;  // one for each product
   mutable Reused<Addresses> moved_;
   size_t workspace_bytes_ = 0;

@@ -123,12 +123,12 @@ class Concretizer {
                                     gemm.a.rows->source));
       sources.rows = gemm.a.rows->source;
     }
-    if (gemm.b.mxfp4_scales) {
-      sources.mxfp4_scales = gemm.b.mxfp4_scales;
-      made.mxfp4_scales =
-          not_strided({.dtype = ir::DType::U8,
-                       .column_stride = 1,
-                       .alignment = first_alignment(alignment_of_(*gemm.b.mxfp4_scales), 0)});
+    if (const auto& codes = gemm.b.codes) {
+      problem_.products.back().codes = codes->format;
+      sources.code_scales = codes->scales;
+      made.code_scales = one_row(codes->format.scales, codes->scales);
+      sources.code_zeros = codes->zeros;
+      if (codes->zeros) made.code_zeros = one_row(ir::DType::U8, *codes->zeros);
     }
     operands_.products.push_back(std::move(made));
     problem_.sources.products.push_back(sources);
@@ -144,6 +144,13 @@ class Concretizer {
     ATTACCA_TRY(made.offsets, listed(groups.access, ir::DType::S32, groups.source));
     sources.offsets = groups.source;
     return {};
+  }
+
+  // All of an operand, as one row.
+  Strided one_row(ir::DType dtype, ir::Value source) const {
+    return not_strided({.dtype = dtype,
+                        .column_stride = 1,
+                        .alignment = first_alignment(alignment_of_(source), 0)});
   }
 
   // A list of numbers, which a kernel reads as one row.

@@ -32,11 +32,13 @@ struct ProductOperands {
   std::optional<ScaleOperands<T>> scales = {};  // of blocks of 8-bit floats
   std::optional<T> offsets = {};                // the ends of a grouped product's groups
   std::optional<T> rows = {};                   // the index of A's rows
-  std::optional<T> mxfp4_scales = {};           // of the codes that B then is
+  std::optional<T> code_scales = {};            // of the codes that B then is
+  std::optional<T> code_zeros = {};             // their zero points
 
   template <class Self>
   static auto members(Self& self) {
-    return std::tie(self.a, self.b, self.scales, self.offsets, self.rows, self.mxfp4_scales);
+    return std::tie(self.a, self.b, self.scales, self.offsets, self.rows, self.code_scales,
+                    self.code_zeros);
   }
   friend bool operator==(const ProductOperands&, const ProductOperands&) = default;
 };

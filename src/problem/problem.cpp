@@ -5,7 +5,6 @@
 
 #include "fmt/format.h"
 
-#include "ir/interpret/mxfp4.hpp"
 #include "ir/text/text.hpp"
 
 namespace attacca::problem {
@@ -124,29 +123,32 @@ Problem with_gathered_rows(const Problem& problem) {
   return made;
 }
 
-bool has_mxfp4(const Problem& problem) {
-  return std::any_of(
-      problem.views.products.begin(), problem.views.products.end(),
-      [](const ProductOperands<View>& views) { return views.mxfp4_scales.has_value(); });
+bool has_codes(const Problem& problem) {
+  return std::any_of(problem.products.begin(), problem.products.end(),
+                     [](const Product& product) { return product.codes.has_value(); });
 }
 
-int64_t mxfp4_weights(const Problem& problem, size_t product) {
+int64_t coded_weights(const Problem& problem, size_t product) {
   const auto& [n, k] = std::pair(problem.products[product].n, problem.products[product].k);
   const int64_t groups = problem.products[product].groups.value_or(1);
   if (n == 0 || k == 0 || groups == 0) return 0;
   const View& b = problem.views.products[product].b;
   const int64_t last =
       b.offset + (groups - 1) * b.batch_stride + (n - 1) * b.column_stride + (k - 1) * b.row_stride;
-  return (last / ir::kMxFp4Block + 1) * ir::kMxFp4Block;
+  const int64_t block = problem.products[product].codes->block;
+  return (last / block + 1) * block;
 }
 
 Problem with_widened_weights(const Problem& problem) {
   Problem made = problem;
   for (size_t i = 0; i < made.products.size(); ++i) {
     auto& views = made.views.products[i];
-    if (!views.mxfp4_scales) continue;
-    views.mxfp4_scales.reset();
-    made.sources.products[i].mxfp4_scales.reset();
+    if (!made.products[i].codes) continue;
+    made.products[i].codes.reset();
+    views.code_scales.reset();
+    views.code_zeros.reset();
+    made.sources.products[i].code_scales.reset();
+    made.sources.products[i].code_zeros.reset();
     views.b.alignment = 16;
   }
   return made;
@@ -167,8 +169,11 @@ Operands<Extents> extents(const Problem& problem) {
     if (auto& offsets = all.products[i].offsets)
       offsets = {1, problem.products[i].groups.value_or(0)};
     if (auto& rows = all.products[i].rows) rows = {1, problem.m};
-    if (auto& scales = all.products[i].mxfp4_scales)
-      scales = {1, mxfp4_weights(problem, i) / ir::kMxFp4Block};
+    if (const auto& codes = problem.products[i].codes) {
+      const Extents blocks{1, coded_weights(problem, i) / codes->block};
+      all.products[i].code_scales = blocks;
+      if (codes->zeros) all.products[i].code_zeros = blocks;
+    }
   }
   for (size_t i = 0; i < all.kernel.size(); ++i)
     all.kernel[i] = {1, problem.views.kernel[i].row_stride};
@@ -192,7 +197,7 @@ std::string problem_class(const Problem& problem) {
     if (views.scales) text += " blocks";
     if (product.groups) text += " grouped";
     if (views.rows) text += fmt::format(" rows by {}", name(views.rows->dtype));
-    if (views.mxfp4_scales) text += " mxfp4";
+    if (product.codes) text += " " + to_string(*product.codes);
     if (product.packed) text += fmt::format(" packed {}", to_string(product.packed->packing));
   }
   if (problem.kernel) {
@@ -235,9 +240,9 @@ double bytes(const Problem& problem) {
     const int64_t rows = std::min(product.rows.value_or(problem.m), problem.m);
     const double weights = footprint(views.b, product.k, product.n, matrices);
     total += footprint(views.a, rows, product.k, problem.batch) +
-             (product.packed       ? double(product.packed->bytes)
-              : views.mxfp4_scales ? kMxFp4Share * weights
-                                   : weights);
+             (product.packed  ? double(product.packed->bytes)
+              : product.codes ? code_share(*product.codes) * weights
+                              : weights);
   }
   size_t indexed = 0;
   for (size_t i = 0; i < problem.views.inputs.size(); ++i) {

@@ -45,8 +45,9 @@ struct Product {
   // Set where an index names the rows of A, column_stride apart: of how many rows. All bytes of a
   // row that does not exist are 0xff.
   std::optional<int64_t> rows = {};
-  // Where views have mxfp4_scales, B's memory is codes (ir/interpret/mxfp4.hpp), and its view
-  // describes the bf16 weights. Both are row-major; the scales' view is one row of all of them.
+  // If set, B's memory is codes of this format, and its view describes the weights. Both are
+  // row-major; the views of scales and zero points are one row of all of them.
+  std::optional<ir::CodeFormat> codes = {};
   ir::Value node = {};
 };
 
@@ -122,15 +123,17 @@ bool names_rows(const Problem& problem);
 // The same problem where each A has been gathered: its rows follow each other.
 Problem with_gathered_rows(const Problem& problem);
 
-// The bytes of codes and scales for each byte of the bf16 weights.
-inline constexpr double kMxFp4Share = (1 / 2.0 + 1 / 32.0) / 2;
+// The bytes of codes and scales for each byte of the weights.
+inline double code_share(const ir::CodeFormat& format) {
+  return format.bytes() / double(ir::size_of(format.dtype));
+}
 
-// Whether B of a product is weights in MXFP4.
-bool has_mxfp4(const Problem& problem);
+// Whether B of a product is weights in codes.
+bool has_codes(const Problem& problem);
 // From the first weight of such a B's memory to the last one that the product reads, in whole
 // blocks.
-int64_t mxfp4_weights(const Problem& problem, size_t product);
-// The same problem where such weights have been widened to bf16, each to its place.
+int64_t coded_weights(const Problem& problem, size_t product);
+// The same problem where such weights have been widened, each to its place.
 Problem with_widened_weights(const Problem& problem);
 
 // The addresses of the operands' first bytes (before View::offset), aligned as the problem says.

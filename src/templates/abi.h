@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define ATTACCA_ABI_VERSION 6
+#define ATTACCA_ABI_VERSION 7
 
 /* A vector that the kernel stages itself for a row or column slot, in the KERNEL's coordinates (the
  * caller exchanges rows and columns for swapped templates): element i of batch b is the `bytes`
@@ -42,6 +42,17 @@ typedef struct {
                                   kernel widens: 128 if they are s8, 0 if they are u8 */
   int32_t has_zeros;
 } attacca_packed;
+
+/* Weights as codes in memory, (n, k) row-major, [0] of B and [1] of B1: of 4 bits, two a byte, the
+ * first one in its lower half, or 8 bits. Scales and zero points are those of the first weights,
+ * which begin a block along k; their strides are those of the weights, divided by `block`. */
+typedef struct {
+  const void* scales[2];
+  const void* zeros[2]; /* u8; with has_zeros */
+  int64_t block;        /* weights along k that share a scale */
+  int32_t zero;         /* the code of 0 if there are no zero points */
+  int32_t has_zeros, is_signed;
+} attacca_codes;
 
 /* Rows that an index names: its element i lies i * stride elements of `bytes` bytes (4: s32,
  * 8: s64) behind the first one, and names one of `rows` rows, from the last one back if it is
@@ -81,10 +92,9 @@ typedef struct {
   int32_t groups;
   /* Of templates that gather: row m of the product is the row of A that element m names. */
   attacca_row_index a_rows;
-  /* Of templates of weights in MXFP4: the u8 scales of B's and of B1's weights, one for each 32
-   * along k. The pointers of b and b1 are those of codes, two a byte; their strides count weights,
-   * and those of the scales are a 32nd of them. */
-  const void* mxfp4_scales[2];
+  /* Of templates of weights in codes: the pointers of b and b1 are those of codes, and their
+   * strides count weights. */
+  attacca_codes codes;
 } attacca_gemm_arguments;
 
 typedef struct {

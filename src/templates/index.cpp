@@ -39,7 +39,8 @@ void each_member(Visitor& visit, Form& form) {
   visit("widened", form.widened);
   visit("grouped", form.grouped);
   visit("gathered", form.gathered);
-  visit("mxfp4", form.mxfp4);
+  visit("code_bits", form.code_bits);
+  visit("code_floats", form.code_floats);
   visit("alternate_columns", form.alternate_columns);
   visit("tile.m", form.tile.m);
   visit("tile.n", form.tile.n);

@@ -193,7 +193,8 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.widened = reader.flag("widened");
   kernel.grouped = reader.flag("grouped");
   kernel.gathered = reader.flag("gathered");
-  kernel.mxfp4 = reader.flag("mxfp4");
+  kernel.code_bits = reader.count("code_bits");
+  kernel.code_floats = reader.flag("code_floats");
   read_tile(reader, kernel);
   kernel.schedule = read_schedule(reader);
   kernel.stream_k = reader.boolean("stream_k");

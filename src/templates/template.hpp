@@ -53,7 +53,8 @@ struct Template {
   bool widened = false;            // B is s8 or u8, widened to A's dtype
   bool grouped = false;            // multiplies each group of A's rows by its own matrix
   bool gathered = false;           // reads A's rows by an index
-  bool mxfp4 = false;              // B is weights in MXFP4 (ir/interpret/mxfp4.hpp)
+  int code_bits = 0;               // not 0: B is weights in codes (ir/interpret/codes.hpp)
+  bool code_floats = false;        // of MXFP4; else integers
   bool alternate_columns = false;  // a gate whose weights are alternate columns of one (K, 2 N)
   // The kernel's tile: in a swapped template, m counts the problem's columns. A gate, whose hole
   // has two accumulator sets, multiplies a tile of A by two of B.

@@ -52,10 +52,13 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
   for (size_t i = 0; i < problem.products.size(); ++i)
     if (const auto& packed = problem.products[i].packed)
       spans.products[i].b = {0, packed->bytes / ir::size_of(problem.views.products[i].b.dtype) - 1};
-  // Four codes in the place of a weight.
+  // Codes in the place of weights.
   for (size_t i = 0; i < problem.products.size(); ++i)
-    if (problem.views.products[i].mxfp4_scales)
-      spans.products[i].b = {0, std::max<int64_t>(mxfp4_weights(problem, i) / 4, 1) - 1};
+    if (const auto& codes = problem.products[i].codes) {
+      const int64_t bytes = coded_weights(problem, i) * codes->bits / 8;
+      const int64_t width = ir::size_of(codes->dtype);
+      spans.products[i].b = {0, std::max<int64_t>((bytes + width - 1) / width, 1) - 1};
+    }
   return spans;
 }
 
@@ -78,9 +81,12 @@ problem::Operands<Contents> contents_of(const problem::Problem& problem) {
     if (auto& rows = all.products[i].rows)
       rows->rows = std::max<int64_t>(*problem.products[i].rows, 1);
     // Weights about as large as other random ones.
-    if (auto& scales = all.products[i].mxfp4_scales) {
-      scales->bytes = 120;
+    if (const auto& codes = problem.products[i].codes) {
       all.products[i].b.codes = true;
+      if (codes->mxfp4)
+        all.products[i].code_scales->bytes = 120;
+      else
+        all.products[i].code_scales->scale = codes->bits == 4 ? 1.0 / 256 : 1.0 / 4096;
     }
     all.products[i].b.scale = 1 / std::sqrt(double(std::max<int64_t>(problem.products[i].k, 1)));
   }

@@ -47,6 +47,11 @@ MXFP4 = """graph experts(x: bf16[R, 2880], w: u8[32, 5760, 1440], scales: u8[32,
   return silu(grouped_matmul(x, transpose(mxfp4(w, scales)), offsets))
 }
 """
+DECODED = """graph experts(x: bf16[R, 2048], w: u8[64, 3072, 1024], scales: bf16[64, 3072, 64],
+              zeros: u8[64, 3072, 64], offsets: s32[64]) {
+  return silu(grouped_matmul(x, transpose(decode(w, scales, zeros)), offsets))
+}
+"""
 SCALED_GROUPS = """graph experts(x: f8e4m3[R, 2048], w: f8e4m3[128, 1536, 2048], offsets: s32[128],
               sx: f32[R], sw: f32[128, 1536]) {
   y = grouped_matmul(x, transpose(w), offsets, out=f32, fast=FAST) * reshape(sx, [R, 1])
@@ -170,18 +175,26 @@ class Explain(Cli):
         self.assertEqual(len(whole["regions"]), 1)
         ranked = {each["template"]: each["widens_before"]
                   for each in whole["candidates"][0]["ranked"]}
-        self.assertIs(ranked["grouped_mxfp4_tn_16x64_1x1_swap_f1_d16"], False)
+        self.assertIs(ranked["grouped_codes_mxfp4_tn_16x64_1x1_swap_f1_d16"], False)
         self.assertIs(ranked["grouped_tn_16x64_1x1_swap_f1_d16"], True)
         code, out, err = attacca("explain", graph, *dims)
         self.assertEqual((code, err), (0, ""))
         self.assertIn("= x:bf16 @ w^T:bf16 of mxfp4 by scales, R x 5760 x 2880", out)
-        self.assertRegex(out, r"1\. grouped_mxfp4_\S+, expected")
+        self.assertRegex(out, r"1\. grouped_codes_mxfp4_\S+, expected")
         self.assertRegex(out, r"\. grouped_tn_16x64_1x1_swap_f1_d16 after widening, expected")
         self.assertRegex(out, r"  unfused after widening, expected")
         # There the weights are widened by a kernel of their own.
         code, out, err = attacca("explain", graph, *dims[:3], "a100", *dims[4:], "--json")
         self.assertEqual((code, err), (0, ""))
         self.assertGreater(len(json.loads(out)["regions"]), 1)
+
+    def test_weights_of_4_bits(self):
+        code, out, err = attacca("explain", self.write(DECODED), "--device", "cuda", "--as", "h200",
+                                 "--dim", "R=64")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn("= x:bf16 @ w^T:bf16 of u4 by scales, R x 3072 x 2048", out)
+        self.assertRegex(out, r"1\. grouped_codes_i4_bf16_\S+, expected")
+        self.assertRegex(out, r"\. grouped_tn_16x64_1x1_swap_f1_d16 after widening, expected")
 
     def test_scales_of_the_rows_group_are_read_by_the_epilogue(self):
         for fast in ("true", "false"):

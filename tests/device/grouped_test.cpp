@@ -160,7 +160,7 @@ std::vector<std::string> templates_of_named_rows() {
   std::vector<std::string> names = {"grouped_tn_128x128_1x1_pingpong_direct_f1_d16",
                                     "grouped_tt_16x64_1x1_swap_gate_f2_d16"};
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.gathered && !each.mxfp4) names.push_back(each.name);
+    if (each.gathered && each.code_bits == 0) names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;
 }
@@ -168,7 +168,7 @@ std::vector<std::string> templates_of_named_rows() {
 std::vector<std::string> grouped_templates(bool bytes = false) {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.grouped && !each.gathered && !each.mxfp4 &&
+    if (each.grouped && !each.gathered && each.code_bits == 0 &&
         (ir::size_of(each.input_types.front()) == 1) == bytes)
       names.push_back(each.name);
   names.push_back("");  // the unfused path

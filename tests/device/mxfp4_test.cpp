@@ -79,7 +79,7 @@ std::vector<Prepared> make_cases(ir::Mode mode, bool named) {
         {"o", random_ends(shape.rows, shape.groups, static_cast<uint32_t>(index / 9 % 4), seed)}};
     prepared[index] = prepare_text(text_of(shape, kTails[index % std::size(kTails)], named),
                                    std::move(given), seed, mode);
-    ATTACCA_CHECK(has_mxfp4(prepared[index].each->problem), "no weights in MXFP4");
+    ATTACCA_CHECK(has_codes(prepared[index].each->problem), "no weights in MXFP4");
   });
   return prepared;
 }
@@ -96,7 +96,7 @@ const std::vector<Prepared>& named_cases() {
 std::vector<std::string> mxfp4_templates(bool gathered) {
   std::vector<std::string> names = {"grouped_tn_16x64_1x1_swap_f1_d16"};
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.mxfp4 && each.gathered == gathered) names.push_back(each.name);
+    if (each.code_floats && each.gathered == gathered) names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;
 }

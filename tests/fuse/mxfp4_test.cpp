@@ -24,7 +24,7 @@ TEST(MxFp4, AGroupedProductReadsCodesInBothLayouts) {
   const GemmOperand& columns = partition.regions[0].gemms[0].b;
   EXPECT_EQ(columns.dtype, ir::DType::BF16);
   EXPECT_EQ(partition.graph[columns.source].name, "c");
-  EXPECT_EQ(partition.graph[*columns.mxfp4_scales].name, "s");
+  EXPECT_EQ(partition.graph[columns.codes->scales].name, "s");
   EXPECT_EQ(columns.access.strides, (std::vector<ir::Dim>{96 * 64, 1, 64}));
   const GemmOperand& rows = partition.regions[1].gemms[0].b;
   EXPECT_EQ(rows.access.strides, (std::vector<ir::Dim>{64 * 32, 32, 1}));

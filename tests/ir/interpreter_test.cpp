@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 
 #include "ir/text/text.hpp"
@@ -186,6 +187,27 @@ TEST(Interpreter, WidensMxFp4) {
                 {{"c", Tensor::of(DType::U8, {1, 32}, codes)},
                  {"s", Tensor::of(DType::U8, {1, 2}, scales)}}),
             want);
+}
+
+TEST(Interpreter, DecodesIntegers) {
+  const Named scales{"s", f32({1, 2}, {0.5, -2})};
+  const auto decoded = [&](const std::string& arguments, Tensor codes, const Numbers& zeros = {}) {
+    std::vector<Named> inputs{{"c", codes}, scales};
+    if (!zeros.empty()) inputs.push_back({"z", Tensor::of(DType::U8, {1, 2}, zeros)});
+    return run(fmt::format("graph g(c: {}, s: f32[1, 2]{}) {{ return decode(c, s{}, dtype=f32) }}",
+                           codes.dtype() == DType::S8 ? "s8[1, 2]" : "u8[1, 2]",
+                           zeros.empty() ? "" : ", z: u8[1, 2]", arguments),
+               inputs);
+  };
+  const Tensor bytes = Tensor::of(DType::U8, {1, 2}, {0x10, 0xf8});
+  // The first code is the lower half of a byte.
+  EXPECT_EQ(decoded("", bytes), (Numbers{0, 0.5, -16, -30}));
+  EXPECT_EQ(decoded(", zero=8", bytes), (Numbers{-4, -3.5, 0, -14}));
+  EXPECT_EQ(decoded(", z", bytes, {1, 200}), (Numbers{-0.5, 0, 384, 370}));
+  EXPECT_EQ(decoded(", bits=8, zero=128", bytes), (Numbers{-56, -240}));
+  const Tensor both = Tensor::of(DType::S8, {1, 2}, {0x10, -8});
+  EXPECT_EQ(decoded("", both), (Numbers{0, 0.5, 16, 2}));
+  EXPECT_EQ(decoded(", bits=8", both), (Numbers{8, 16}));
 }
 
 TEST(Interpreter, ScatterOutOfRangeIsAnError) {

@@ -203,6 +203,8 @@ Attrs attributes_of(const OpInfo& info) {
       return UnpackAttrs{{DType::S8, 4, 64, DType::F16, true}, {40, 128}, DType::BF16};
     case Attributes::Blocks:
       return BlocksAttrs{{1, 3}};
+    case Attributes::Decode:
+      return DecodeAttrs{8, 77, DType::F16};
     case Attributes::Reduction:
       return ReductionAttrs{{1}, true};
     case Attributes::Elementwise: {
@@ -227,6 +229,7 @@ std::vector<Type> operand_types(const OpInfo& info) {
   if (info.op == Op::GroupIds) return {{DType::S32, {m}}};
   if (info.op == Op::Gather) return {f16, {DType::S64, {3}}};
   if (info.op == Op::MxFp4) return {{DType::U8, {m, 32}}, {DType::U8, {m, 2}}};
+  if (info.op == Op::Decode) return {{DType::U8, {m, 32}}, {DType::BF16, {m, 2}}};
   if (info.op == Op::Scatter || info.op == Op::ScatterAdd)
     return {f16, {DType::S64, {3}}, {DType::F16, {3, 4}}};
   if (info.op == Op::Unpack) return {{DType::U8, {4864}}};

@@ -363,6 +363,50 @@ TEST(ExpertRows, WeightsInMxFp4) {
   }
 }
 
+// Integers of 4 and 8 bits, signed and not, with zero points and without, in blocks and rows.
+TEST(ExpertRows, WeightsInIntegers) {
+  constexpr int64_t kDepth = 64, kWide = 10, kRows = 83;
+  for (const int64_t bits : {4, 8})
+    for (const int64_t blocks : {1, 2})
+      for (const int kind : {0, 1, 2}) {
+        const bool is_signed = kind == 0, zeros = kind == 2;
+        const char* const codes_dtype = is_signed ? "s8" : "u8";
+        const std::string text = fmt::format(
+            "graph g(x: bf16[R, 64], c: {0}[5, 10, {1}], s: f16[5, 10, {2}], z: u8[5, 10, {2}], "
+            "o: s32[5]) {{\n"
+            "  w = decode(c, s{3}, bits={4}, dtype=f32{5})\n"
+            "  y = grouped_matmul(cast(x, f32), transpose(w), o)\n  return y * 1\n}}",
+            codes_dtype, kDepth * bits / 8, blocks, zeros ? ", z" : "", bits,
+            kind == 1 ? ", zero=5" : "");
+        SCOPED_TRACE(text);
+        std::mt19937_64 random(static_cast<uint64_t>(bits + blocks + kind));
+        Tensor codes =
+            *Tensor::make(is_signed ? DType::S8 : DType::U8, {kGroups, kWide, kDepth * bits / 8});
+        for (int64_t i = 0; i < codes.size(); ++i)
+          codes.set_integer(i, static_cast<int64_t>(random() % 256) - (is_signed ? 128 : 0));
+        const Tensor scales = normal(DType::F16, {kGroups, kWide, blocks}, 2);
+        const Tensor points = random_bytes({kGroups, kWide, blocks}, 0, 256, 4);
+        Tensor w = *Tensor::make(DType::F32, {kGroups, kWide, kDepth});
+        for (int64_t i = 0; i < w.size(); ++i) {
+          const int64_t byte = codes.integer_at(i * bits / 8) & 255, block = i * blocks / kDepth;
+          int64_t code = bits == 8 ? byte : i % 2 == 0 ? byte % 16 : byte / 16;
+          if (is_signed && code >= 1 << (bits - 1)) code -= 1 << bits;
+          const int64_t zero = zeros ? points.integer_at(block) : kind == 1 ? 5 : 0;
+          w.set_number(i, static_cast<double>(code - zero) * scales.number_at(block));
+        }
+        const Tensor x = normal(DType::BF16, {kRows, kDepth}, 3);
+        for (const Ends& ends : ends_among(kRows)) {
+          const Matrix want = by_groups(x, w, ends);
+          const ir::Bindings given = {{"x", x}, {"o", tensor_of(ends)}};
+          const ir::Bindings weights = {{"c", codes}, {"s", scales}, {"z", points}};
+          ir::Bindings all = given;
+          all.insert(weights.begin(), weights.end());
+          expect_near(run_one(text, all), want, 0.02);
+          expect_near(run_one(text, given, weights), want, 0.02);
+        }
+      }
+}
+
 // A gate of packed halves, a plain product, and weights that the graph also returns.
 TEST(ExpertRows, MxFp4InOtherPlaces) {
   const std::string gate =

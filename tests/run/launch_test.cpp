@@ -111,6 +111,9 @@ const std::string kGraphs[] = {
     "graph mxfp4(x: bf16[9, 20], i: s32[M], c: u8[3, 20, 16], s: u8[3, 20, 1], o: s32[3],\n"
     "            b: bf16[3, 32], g: s32[M]) {\n"
     "  return silu(grouped_matmul(gather(x, i), mxfp4(c, s), o) + gather(b, g))\n}",
+    "graph decoded(x: f16[9, 20], i: s32[M], c: u8[3, 20, 16], s: f16[3, 20, 1], z: u8[3, 20, 1],\n"
+    "              o: s32[3]) {\n"
+    "  return silu(grouped_matmul(gather(x, i), decode(c, s, z, dtype=f16), o))\n}",
     "graph added_rows(x: f32[9, 60], i: s64[100*M], u: f32[100*M, 60]) {\n"
     "  return scatter_add(x, i, u)\n}",
     "graph copies(x: f32[M, 60]) { return y = x, z = transpose(x) }",

@@ -17,7 +17,7 @@
 #include "launch/helpers/device_types.hpp"
 #include "launch/helpers/gather_rows_source.hpp"
 #include "launch/helpers/plain_grouped_source.hpp"
-#include "launch/helpers/widen_mxfp4_source.hpp"
+#include "launch/helpers/widen_codes_source.hpp"
 #include "run/cuda/single_source.hpp"
 
 namespace attacca::run {
@@ -232,6 +232,54 @@ TEST(SingleKernels, MxFp4) {
   kernels.run("attacca_mxfp4", static_cast<const void*>(codes.data()),
               static_cast<const void*>(scales.data()), static_cast<void*>(got.data()), 8192LL);
   expect_equal(got, want->front());
+}
+
+TEST(SingleKernels, Decode) {
+  struct Case {
+    const char *defines, *text;
+    int bits;
+    DType codes, dtype;
+    int zero;
+    bool zeros;
+  };
+  const Case cases[] = {
+      {"#define BITS 4\n#define SIGNED 0\n#define SCALE BF16\n#define STORED BF16\n",
+       "graph g(c: u8[64, 32], s: bf16[64, 2], z: u8[64, 2]) { return decode(c, s, z) }", 4,
+       DType::U8, DType::BF16, 0, true},
+      {"#define BITS 4\n#define SIGNED 1\n#define SCALE BF16\n#define STORED F32\n",
+       "graph g(c: s8[64, 32], s: bf16[64, 2]) { return decode(c, s, dtype=f32) }", 4, DType::S8,
+       DType::F32, 0, false},
+      {"#define BITS 8\n#define SIGNED 0\n#define SCALE F32\n#define STORED F32\n",
+       "graph g(c: u8[64, 32], s: f32[64, 2]) { return decode(c, s, bits=8, zero=77, dtype=f32) }",
+       8, DType::U8, DType::F32, 77, false},
+      {"#define BITS 8\n#define SIGNED 1\n#define SCALE F32\n#define STORED BF16\n",
+       "graph g(c: s8[64, 32], s: f32[64, 2]) { return decode(c, s, bits=8) }", 8, DType::S8,
+       DType::BF16, 0, false}};
+  for (const Case& each : cases) {
+    SCOPED_TRACE(each.text);
+    const HostKernels kernels(each.defines, launch::kDecodeSource);
+    ASSERT_TRUE(kernels.compiled());
+    const auto graph = ir::parse_graph(each.text);
+    ASSERT_TRUE(graph);
+    Tensor codes = *Tensor::make(each.codes, {64, 32}), zeros = *Tensor::make(DType::U8, {64, 2});
+    for (int64_t i = 0; i < codes.size(); ++i)
+      codes.set_integer(i, i * 37 % 256 - (each.codes == DType::S8 ? 128 : 0));
+    for (int64_t i = 0; i < zeros.size(); ++i) zeros.set_integer(i, i * 91 % 256);
+    const Tensor scales = random_tensor(graph->type(*graph->find("s")).dtype, {64, 2}, 5);
+    ir::Bindings inputs = {{"c", codes}, {"s", scales}};
+    if (each.zeros) inputs["z"] = zeros;
+    const auto want =
+        ir::interpret(*graph, inputs, {.precision = ir::Precision::Fp32, .accumulators = {}});
+    ASSERT_TRUE(want);
+    const int64_t count = 64 * 32 * 8 / each.bits;
+    Tensor got = *Tensor::make(each.dtype, {64, count / 64});
+    kernels.run("attacca_decode", static_cast<const void*>(codes.data()),
+                static_cast<const void*>(scales.data()),
+                static_cast<const void*>(each.zeros ? zeros.data() : nullptr),
+                static_cast<void*>(got.data()), static_cast<long long>(count),
+                static_cast<long long>(count / 128), each.zero);
+    expect_equal(got, want->front());
+  }
 }
 
 TEST(SingleKernels, Gather) {

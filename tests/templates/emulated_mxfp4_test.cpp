@@ -40,7 +40,8 @@ TEST_P(EmulatedMxFp4, EveryCodeAndScale) {
   g.sm_count = 2;
   g.a = {ones.data(), kK, 1, 0};
   g.b = {codes.data(), 1, kK, int64_t{kN} * kK};
-  g.mxfp4_scales[0] = scales.data();
+  g.codes.scales[0] = scales.data();
+  g.codes.block = kK;
   g.result[0] = {out.data(), kN, 1, 0};
   g.group_ends = &end;
   g.group_stride = 1;
@@ -73,7 +74,7 @@ std::vector<Kernel> mxfp4_kernels() {
   std::vector<Kernel> all;
   for (const Kernel& each : kernels()) {
     const attacca_info info = each.record->info();
-    if (info.mxfp4 && info.accumulators == 1 && !info.gathered && info.result_bits[0] == 32)
+    if (info.code_floats && info.accumulators == 1 && !info.gathered && info.result_bits[0] == 32)
       all.push_back(each);
   }
   return all;

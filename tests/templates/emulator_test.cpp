@@ -70,8 +70,8 @@ TEST_P(Emulated, GivesWhatALoopGives) {
     const int batch = seed % 4 == 3 && !packed && !info.grouped ? 3 : 1;
     const int m = pick(ms), n = pick(ns), k = pick(ks);
     // No problem without values of k reaches a kernel that widens its weights.
-    const int least = packed ? 2 : info.mxfp4 ? 32 : info.widened ? 1 : 0;
-    const int step = packed ? 2 : info.mxfp4 ? 32 : 1;
+    const int least = packed ? 2 : info.code_bits > 0 ? 32 : info.widened ? 1 : 0;
+    const int step = packed ? 2 : info.code_bits > 0 ? 32 : 1;
     const Problem problem(kernel, m, n, std::max(least, k / step * step), batch, seed);
     ASSERT_EQ(run(kernel, problem, seed), "") << problem.description();
   }

@@ -468,8 +468,8 @@ TEST(Candidates, RowsThatAnIndexNames) {
 
 // Kernels that read weights in MXFP4 compete with others, before which a kernel widens the weights.
 TEST(Candidates, WeightsInMxFp4) {
-  constexpr const char* kCodes = "grouped_mxfp4_tn_16x64_1x1_swap_f1_d16";
-  constexpr const char* kGate = "grouped_mxfp4_tn_16x64_1x1_swap_gate_f2_d16";
+  constexpr const char* kCodes = "grouped_codes_mxfp4_tn_16x64_1x1_swap_f1_d16";
+  constexpr const char* kGate = "grouped_codes_mxfp4_tn_16x64_1x1_swap_gate_f2_d16";
   constexpr const char* kWidened = "grouped_tn_16x64_1x1_swap_f1_d16";
   const auto of = [](int64_t rows, int n, int k, const std::string& body,
                      ir::Mode mode = ir::Mode::Fp32) {
@@ -505,8 +505,43 @@ TEST(Candidates, WeightsInMxFp4) {
   EXPECT_TRUE(mentions(reasons(candidates(part))[kCodes], "k; multiple of 32; 48"));
   const problem::Problem dense = problem("x: bf16[64, 2048], w: bf16[32, 1024, 2048], o: s32[32]",
                                          "return silu(grouped_matmul(x, transpose(w), o))");
-  EXPECT_TRUE(mentions(reasons(candidates(dense))[kCodes], "MXFP4 alone"));
+  EXPECT_TRUE(mentions(reasons(candidates(dense))[kCodes], "in codes alone"));
   EXPECT_FALSE(launch::widens_before(dense, {}, built()));
+}
+
+// Kernels that read integers in codes, and what they take.
+TEST(Candidates, WeightsInIntegers) {
+  constexpr const char* kCodes = "grouped_codes_i4_bf16_tn_16x64_1x1_swap_f1_d16";
+  constexpr const char* kMxFp4 = "grouped_codes_mxfp4_tn_16x64_1x1_swap_f1_d16";
+  constexpr const char* kWidened = "grouped_tn_16x64_1x1_swap_f1_d16";
+  const auto of = [](const std::string& codes, const std::string& scales, const std::string& call,
+                     ir::Mode mode = ir::Mode::Fp32) {
+    return problem(fmt::format("x: bf16[64, 2048], w: {}, u: {}, z: u8[32, 1024, 32], o: s32[32]",
+                               codes, scales),
+                   fmt::format("return silu(grouped_matmul(x, transpose({}), o))", call),
+                   {.symbols = {}, .mode = mode});
+  };
+  constexpr const char *kHalves = "u8[32, 1024, 1024]", *kBlocks = "bf16[32, 1024, 32]";
+  for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager})
+    for (const char* call : {"decode(w, u, z)", "decode(w, u, zero=8)"}) {
+      const problem::Problem few = of(kHalves, kBlocks, call, mode);
+      const launch::Candidates all = candidates(few);
+      EXPECT_EQ(all.ranked.front().kernel, kCodes);
+      EXPECT_LT(2 * expected(all, kCodes), expected(all, kWidened));
+      EXPECT_FALSE(launch::widens_before(few, all.ranked.front(), built()));
+      EXPECT_TRUE(mentions(reasons(all)[kMxFp4], "made for mxfp4, the weights are u4"));
+    }
+  EXPECT_TRUE(
+      ranked(candidates(of("s8[32, 1024, 1024]", "bf16[32, 1024, 1]", "decode(w, u)")), kCodes));
+  const auto why = [&](const std::string& codes, const std::string& scales,
+                       const std::string& call) {
+    return reasons(candidates(of(codes, scales, call)))[kCodes];
+  };
+  EXPECT_TRUE(mentions(why(kHalves, "f32[32, 1024, 32]", "decode(w, u)"), "A's dtype; not of f32"));
+  EXPECT_TRUE(mentions(why("u8[32, 1024, 2048]", kBlocks, "decode(w, u, bits=8)"),
+                       "integers of 4 bits; u8"));
+  EXPECT_TRUE(mentions(why(kHalves, "bf16[32, 1024, 128]", "decode(w, u)"),
+                       "scales of 16 weights; 32, 64"));
 }
 
 constexpr const char* kOfHalfTheRows = "packed_wgmma_i4_bf16_128x128_1x2_pingpong_f2_d16";
@@ -674,9 +709,34 @@ TEST(Arguments, OfWeightsInMxFp4) {
     const attacca_operand &low = swapped ? g.b1 : g.b, &high = swapped ? g.b : g.b1;
     EXPECT_EQ(words(low), fmt::format("0x20000: 1,{} (12288)", column));
     EXPECT_EQ(words(high), fmt::format("0x{:x}: 1,{} (12288)", 0x20000 + first / 2, column));
-    EXPECT_EQ(g.mxfp4_scales[swapped], reinterpret_cast<void*>(0x40000));
-    EXPECT_EQ(g.mxfp4_scales[!swapped], reinterpret_cast<void*>(0x40000 + first / 32));
+    EXPECT_EQ(g.codes.scales[swapped], reinterpret_cast<void*>(0x40000));
+    EXPECT_EQ(g.codes.scales[!swapped], reinterpret_cast<void*>(0x40000 + first / 32));
   }
+}
+
+TEST(Arguments, OfWeightsInIntegers) {
+  const problem::Problem made =
+      problem("x: bf16[6, 128], w: u8[3, 96, 64], u: bf16[3, 96, 2], z: u8[3, 96, 2], o: s32[3]",
+              "h = grouped_matmul(x, transpose(decode(w, u, z)), o)\n"
+              "  return silu(h[:, :48]) * h[:, 48:]");
+  templates::Template kernel;
+  kernel.hole.accumulators = 2;
+  kernel.hole.result_bits = {16};
+  const auto placed = bind(made.epilogue, kernel.hole);
+  ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(placed)) << std::get<std::string>(placed);
+  const auto& binding = std::get<epilogue::Binding>(placed);
+  attacca_gemm_arguments g = launch::describe(made, kernel, binding, {}, 132);
+  launch::set_addresses(made, made.factors(), binding, addresses(made, 0x10000), g);
+  const int64_t first = 48 * 128;
+  EXPECT_EQ(words(g.b), "0x20000: 1,128 (12288)");
+  EXPECT_EQ(words(g.b1), fmt::format("0x{:x}: 1,128 (12288)", 0x20000 + first / 2));
+  EXPECT_EQ(g.codes.block, 64);
+  EXPECT_EQ(g.codes.has_zeros, 1);
+  // The addresses of a, b, offsets, scales and zero points are 0x10000 and so on.
+  EXPECT_EQ(g.codes.scales[0], reinterpret_cast<void*>(0x40000));
+  EXPECT_EQ(g.codes.scales[1], reinterpret_cast<void*>(0x40000 + first / 64 * 2));
+  EXPECT_EQ(g.codes.zeros[0], reinterpret_cast<void*>(0x50000));
+  EXPECT_EQ(g.codes.zeros[1], reinterpret_cast<void*>(0x50000 + first / 64));
 }
 
 TEST(Arguments, SayWhereEverythingIs) {

@@ -62,6 +62,13 @@ TEST(Concretize, WeightsInMxFp4) {
             "| -> 0+(0)64,1 @16");
 }
 
+TEST(Concretize, WeightsInIntegers) {
+  EXPECT_EQ(words("x: bf16[R, 64], w: u8[3, 96, 32], u: bf16[3, 96, 2], z: u8[3, 96, 2], o: s32[3]",
+                  "return grouped_matmul(x, transpose(decode(w, u, z)), o)", {{{"R", 6}}}),
+            "m=6 n=96 batch=1 | k=64 a 0+(0)64,1 @16 | b 0+(6144)1,64 @16 | u4 by 0+(0)0,1 @16 "
+            "less 0+(0)0,1 @16 | -> 0+(0)96,1 @16");
+}
+
 TEST(Concretize, WeightsInMxFp4AreAQuarterOfTheBytes) {
   const auto bytes_of = [](const std::string& weights, const std::string& body) {
     return problem::bytes(*make("x: bf16[64, 2048], o: s32[8], " + weights, body).problem);

@@ -66,7 +66,7 @@ TEST(Legality, WhatIsRankedIsLaunchedAndWhatIsNotHasAReason) {
     kernels.emplace(form.name, empty_kernel(form));
     never.insert(form.name);
   }
-  for (uint32_t seed = 0; seed < 3000; ++seed) {
+  for (uint32_t seed = 0; seed < 5000; ++seed) {
     Source source(seed);
     const auto [parameters, body] = source.problem();
     const int alignment = source.pick<int>({16, 16, 16, 8, 4, 2});
@@ -102,7 +102,10 @@ TEST(Legality, WhatIsRankedIsLaunchedAndWhatIsNotHasAReason) {
         if (launch::widens_before(problem, candidate, *catalog)) {
           launched_problem = with_widened_weights(launched_problem);
           for (auto& product : launched_at.products)
-            if (std::exchange(product.mxfp4_scales, {})) product.b = workspace_at;
+            if (std::exchange(product.code_scales, {})) {
+              product.code_zeros.reset();
+              product.b = workspace_at;
+            }
         }
         const auto runnable = launch::make_fused(toolbox(), launched_problem, candidate,
                                                  kernels.at(candidate.kernel));

@@ -192,8 +192,13 @@ std::string words(const Result<problem::Problem>& problem) {
   for (size_t i = 0; i < views.products.size(); ++i)
     text += fmt::format(" | k={} a {} | b {}", problem->products[i].k, words(views.products[i].a),
                         words(views.products[i].b));
-  for (const auto& product : views.products)
-    if (product.mxfp4_scales) text += fmt::format(" | mxfp4 by {}", words(*product.mxfp4_scales));
+  for (size_t i = 0; i < views.products.size(); ++i) {
+    const auto& product = views.products[i];
+    if (!product.code_scales) continue;
+    text += fmt::format(" | {} by {}", codes_name(*problem->products[i].codes),
+                        words(*product.code_scales));
+    if (product.code_zeros) text += fmt::format(" less {}", words(*product.code_zeros));
+  }
   for (const auto& product : views.products)
     if (product.scales)
       text += fmt::format(" | by {} and {}", words(product.scales->a), words(product.scales->b));

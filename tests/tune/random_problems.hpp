@@ -40,7 +40,7 @@ class Source {
     m_ = rows.value_or(m_);
     n_ = pick<int>({1, 8, 24, 64, 100, 256, 1024});
     k_ = pick<int>({0, 1, 8, 16, 64, 65, 128, 400});
-    switch (number(8)) {
+    switch (number(10)) {
       case 0:
         return gate();
       case 1:
@@ -50,7 +50,10 @@ class Source {
       case 3:
         return widened();
       case 4:
-        return grouped();
+        return grouped({"bf16", "f16", "f8e4m3", "s8"});
+      case 5:
+      case 6:
+        return grouped({"mxfp4", "decode", "decode"});
       default:
         return product();
     }
@@ -123,26 +126,41 @@ class Source {
         fmt::format("y = cast(a @ {}(cast(b, {})), f32)", transposed ? "transpose" : "", dtype));
   }
 
-  std::pair<std::string, std::string> grouped() {
+  // `forms`: of the weights.
+  std::pair<std::string, std::string> grouped(const std::vector<const char*>& forms) {
     batched_ = false;
-    const std::string weights = pick<const char*>({"bf16", "f16", "f8e4m3", "s8", "mxfp4"});
+    const std::string weights = pick(forms);
     const bool bytes = weights == "f8e4m3" || weights == "s8", mxfp4 = weights == "mxfp4";
-    const std::string dtype = mxfp4 ? "bf16" : weights;
-    if (mxfp4) k_ = 32 * (1 + number(6)), n_ = 32 * (1 + number(6));
-    const bool transposed = bytes || number(2), halves = number(2);
+    const bool decode = weights == "decode", codes = mxfp4 || decode;
+    const std::string dtype = mxfp4    ? "bf16"
+                              : decode ? pick<const char*>({"bf16", "f16"})
+                                       : weights;
+    if (codes) k_ = 32 * (1 + number(6)), n_ = 32 * (1 + number(6));
+    const bool transposed = bytes || number(decode ? 4 : 2), halves = number(2);
     const int groups = pick<int>({1, 3, 40}), columns = halves ? 2 * n_ : n_;
     const auto [rows, row] = transposed ? std::pair(columns, k_) : std::pair(k_, columns);
-    const bool gathered = !bytes && number(2);
-    const std::string product =
-        fmt::format("grouped_matmul({}, {}({}), o)", gathered ? "gather(a, i)" : "a",
-                    transposed ? "transpose" : "", mxfp4 ? "mxfp4(w, u)" : "w");
+    const bool gathered = !bytes && number(2), zeros = number(2);
+    const int bits = pick<int>({4, 8}),
+              block = pick<int>({32, row % 64 == 0 ? 64 : 32, std::max(row, 32)});
+    const std::string product = fmt::format(
+        "grouped_matmul({}, {}({}), o)", gathered ? "gather(a, i)" : "a",
+        transposed ? "transpose" : "",
+        mxfp4    ? "mxfp4(w, u)"
+        : decode ? fmt::format("decode(w, u{}, bits={}, dtype={})", zeros ? ", v" : "", bits, dtype)
+                 : "w");
     const std::string index =
         gathered ? fmt::format(", i: {}[{}]", pick<const char*>({"s32", "s64"}), m_) : "";
     const std::string h =
         bytes ? fmt::format("h = cast({}, f32)\n", product) : fmt::format("h = {}\n", product);
-    const std::string matrices = mxfp4 ? fmt::format("w: u8[{0}, {1}, {2}], u: u8[{0}, {1}, {3}]",
-                                                     groups, rows, row / 2, row / 32)
-                                       : fmt::format("w: {}[{}, {}, {}]", dtype, groups, rows, row);
+    const std::string decoded =
+        fmt::format("w: {5}[{0}, {1}, {2}], u: {4}[{0}, {1}, {3}]{6}", groups, rows, row * bits / 8,
+                    row / block, dtype, zeros || number(2) ? "u8" : "s8",
+                    zeros ? fmt::format(", v: u8[{}, {}, {}]", groups, rows, row / block) : "");
+    const std::string matrices = decode ? decoded
+                                 : mxfp4
+                                     ? fmt::format("w: u8[{0}, {1}, {2}], u: u8[{0}, {1}, {3}]",
+                                                   groups, rows, row / 2, row / 32)
+                                     : fmt::format("w: {}[{}, {}, {}]", dtype, groups, rows, row);
     return tail(matrix("a", dtype, gathered ? 50 : m_, k_) + index +
                     fmt::format(", {}, o: s32[{}]", matrices, groups),
                 h + (halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)

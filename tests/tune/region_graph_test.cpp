@@ -84,6 +84,13 @@ TEST(RegionGraph, WeightsInMxFp4ComeBack) {
             "");
 }
 
+TEST(RegionGraph, WeightsInIntegersComeBack) {
+  EXPECT_EQ(lost("x: f16[R, 64], w: s8[3, 96, 64], u: f16[3, 96, 1], o: s32[3]",
+                 "return silu(grouped_matmul(x, transpose(decode(w, u, bits=8, dtype=f16)), o))",
+                 {{{"R", 6}}}),
+            "");
+}
+
 TEST(RegionGraph, SymbolsStridesAndConstantsComeBack) {
   const ir::SymbolValues symbols = {{"M", 5}, {"N", 16}, {"K", 8}};
   EXPECT_EQ(lost("a: bf16[M, K], b: bf16[N, K], c: bf16[N]",

@@ -13,7 +13,7 @@ namespace attacca::cli {
 
 // Follows a candidate before which a kernel gathers rows of A.
 inline constexpr const char* kGathersBefore = " after a gather";
-// Follows one before which a kernel widens weights in MXFP4.
+// Follows one before which a kernel widens weights in codes.
 inline constexpr const char* kWidensBefore = " after widening";
 
 // An empty line, then a line for each decision; empty if there is none.

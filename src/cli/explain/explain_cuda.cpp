@@ -35,7 +35,7 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
     RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device, args.allow)};
     tune::apply({args.allow, args.deny}, ranked.candidates);
     ranked.names_rows = names_rows(problem);
-    ranked.has_mxfp4 = has_mxfp4(problem);
+    ranked.has_codes = has_codes(problem);
     for (const launch::Candidate& each : ranked.candidates.ranked) {
       ranked.gathers_before.push_back(launch::gathers_before(problem, each, catalog));
       ranked.widens_before.push_back(launch::widens_before(problem, each, catalog));
@@ -68,7 +68,7 @@ std::string to_text(const Ranking& ranking) {
     if (region.unfused)
       text += fmt::format("  {}{}{}, expected {:.2f} us{}\n", to_string(region.unfused->candidate),
                           region.names_rows ? kGathersBefore : "",
-                          region.has_mxfp4 ? kWidensBefore : "", region.unfused->seconds * 1e6,
+                          region.has_codes ? kWidensBefore : "", region.unfused->seconds * 1e6,
                           region.prefers_unfused ? ": taken where nothing was measured" : "");
     for (size_t i = 0; i < all.ranked.size(); ++i)
       text += fmt::format("  {:3}. {}{}{}, expected {:.2f} us\n", i + 1, to_string(all.ranked[i]),
@@ -88,7 +88,7 @@ json::Value to_json(const Ranking& ranking) {
       json::Value each = json::Value::object().set("template", region.candidates.ranked[i].kernel);
       if (!region.is_kernel) each.set("expected_us", region.candidates.expected[i] * 1e6);
       if (region.names_rows) each.set("gathers_before", bool(region.gathers_before[i]));
-      if (region.has_mxfp4) each.set("widens_before", bool(region.widens_before[i]));
+      if (region.has_codes) each.set("widens_before", bool(region.widens_before[i]));
       ranked.push(std::move(each));
     }
     json::Value entry = json::Value::object();

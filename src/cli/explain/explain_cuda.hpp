@@ -23,7 +23,7 @@ struct RankedRegion {
   bool prefers_unfused = false;
   bool names_rows = false;                // an index names the rows of A
   std::vector<bool> gathers_before = {};  // one for each ranked candidate
-  bool has_mxfp4 = false;                 // B is weights in MXFP4
+  bool has_codes = false;                 // B is weights in codes
   std::vector<bool> widens_before = {};   // one for each ranked candidate
 };
 struct Ranking {

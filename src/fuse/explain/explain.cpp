@@ -126,9 +126,10 @@ class Text {
     const bool transposed = strides[strides.size() - 2].is(1) && !strides.back().is(1);
     const std::string rows = operand.rows ? fmt::format("[{}]", label(operand.rows->source)) : "";
     const std::string scales =
-        operand.scales         ? fmt::format(" by blocks of {}", label(operand.scales->source))
-        : operand.mxfp4_scales ? fmt::format(" of mxfp4 by {}", label(*operand.mxfp4_scales))
-                               : "";
+        operand.scales  ? fmt::format(" by blocks of {}", label(operand.scales->source))
+        : operand.codes ? fmt::format(" of {} by {}", codes_name(operand.codes->format),
+                                      label(operand.codes->scales))
+                        : "";
     return fmt::format("{}{}{}:{}{}", label(operand.source), rows, transposed ? "^T" : "",
                        name(operand.dtype), scales);
   }

@@ -104,8 +104,14 @@ class Writer {
     entry.set("source", display_name(graph_, operand.source)).set("dtype", name(operand.dtype));
     add_access(entry, operand.access);
     add_rows(entry, operand.rows);
-    if (operand.mxfp4_scales)
-      entry.set("mxfp4_scales", display_name(graph_, *operand.mxfp4_scales));
+    if (const auto& codes = operand.codes) {
+      const std::string scales = display_name(graph_, codes->scales);
+      if (codes->format.mxfp4)
+        entry.set("mxfp4_scales", scales);
+      else
+        entry.set("codes", to_string(codes->format)).set("code_scales", scales);
+      if (codes->zeros) entry.set("code_zeros", display_name(graph_, *codes->zeros));
+    }
     return entry;
   }
 

@@ -15,7 +15,7 @@ bool is_plain(const Region& region, const ir::Graph& graph) {
   if (region.kind != RegionKind::Gemm || region.gemms.size() != 1) return false;
   const Gemm& gemm = region.gemms[0];
   return graph[gemm.node].op == Op::MatMul && !gemm.a.rows && !gemm.a.scales && !gemm.b.packed &&
-         !gemm.b.mxfp4_scales;
+         !gemm.b.codes;
 }
 
 // Whether B is a constant matrix that only this product reads.

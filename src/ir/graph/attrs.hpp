@@ -86,6 +86,13 @@ struct BlocksAttrs {
   friend bool operator==(const BlocksAttrs&, const BlocksAttrs&) = default;
 };
 
+struct DecodeAttrs {
+  int64_t bits = 4;           // of a code: 4, two a byte, the first one in its lower half; or 8
+  int64_t zero = 0;           // the code of 0, where there are no zero points
+  DType dtype = DType::BF16;  // what the weights become
+  friend bool operator==(const DecodeAttrs&, const DecodeAttrs&) = default;
+};
+
 struct ReductionAttrs {
   std::vector<int64_t> axes;  // the reduced ones, ascending; given empty: all
   bool keepdims = false;
@@ -99,9 +106,9 @@ struct ElementwiseAttrs {
 };
 
 // The alternatives have the order of `Attributes`. NoAttrs stands for the op's default attributes.
-using Attrs =
-    std::variant<NoAttrs, MatMulAttrs, PermuteAttrs, ShapeAttrs, SliceAttrs, AxisAttrs, CastAttrs,
-                 KernelAttrs, UnpackAttrs, BlocksAttrs, ReductionAttrs, ElementwiseAttrs>;
+using Attrs = std::variant<NoAttrs, MatMulAttrs, PermuteAttrs, ShapeAttrs, SliceAttrs, AxisAttrs,
+                           CastAttrs, KernelAttrs, UnpackAttrs, BlocksAttrs, DecodeAttrs,
+                           ReductionAttrs, ElementwiseAttrs>;
 static_assert(std::variant_size_v<Attrs> == static_cast<size_t>(Attributes::Elementwise) + 1);
 
 }  // namespace attacca::ir

@@ -415,6 +415,46 @@ Result<Inferred> infer_mxfp4(const Type& codes, const Type& scales) {
   return Inferred{{DType::BF16, std::move(shape)}, NoAttrs{}};
 }
 
+Status check_decode(const Types& types, const DecodeAttrs& attrs) {
+  const Type &codes = types[0], &scales = types[1];
+  const bool integers = codes.dtype == DType::U8 || codes.dtype == DType::S8;
+  const bool narrow = is_float(scales.dtype) && size_of(scales.dtype) > 1;
+  if (!integers || !narrow || scales.dtype == DType::F64)
+    return fail(fmt::format("decode of {} by {}", to_string(codes), to_string(scales)), {},
+                "give codes of u8 or s8, and scales of f32, bf16 or f16");
+  if (attrs.bits != 4 && attrs.bits != 8)
+    return fail(fmt::format("decode of {} bits", attrs.bits), {}, "write bits=4 or bits=8");
+  if (!is_float(attrs.dtype) || is_fp8(attrs.dtype) || attrs.dtype == DType::F64)
+    return fail(fmt::format("decode to {}", name(attrs.dtype)), {}, "use bf16, f16 or f32");
+  const bool is_signed = codes.dtype == DType::S8;
+  const int64_t most = is_signed ? 0 : (1 << attrs.bits) - 1;
+  if (attrs.zero < 0 || attrs.zero > most || (is_signed && types.size() > 2))
+    return fail(fmt::format("decode of {} codes with {}", name(codes.dtype),
+                            types.size() > 2 ? "zero points" : fmt::format("zero={}", attrs.zero)),
+                {}, fmt::format("use zero points of u8 codes alone, zero= from 0 to {}", most));
+  const size_t rank = codes.shape.size();
+  const bool matches = rank > 0 && scales.shape.size() == rank &&
+                       std::equal(codes.shape.begin(), codes.shape.end() - 1, scales.shape.begin());
+  const auto bytes = rank > 0 ? codes.shape.back().maybe_value() : std::nullopt;
+  const auto blocks = matches ? scales.shape.back().maybe_value() : std::nullopt;
+  if (!matches || !bytes || !blocks || *blocks < 1 || *bytes % *blocks != 0)
+    return fail(fmt::format("decode of {} by {}", to_string(codes), to_string(scales)), {},
+                "give codes [..., K * bits / 8] and scales [..., G], where G blocks of whole bytes "
+                "are a row");
+  if (types.size() > 2 && (types[2].dtype != DType::U8 || types[2].shape != scales.shape))
+    return fail(fmt::format("decode with zero points {}", to_string(types[2])), {},
+                fmt::format("give one of u8 for each scale, {}", to_string(scales.shape)));
+  return {};
+}
+
+Result<Inferred> infer_decode(const Types& types, DecodeAttrs attrs) {
+  ATTACCA_TRY_VOID(check_decode(types, attrs));
+  Shape shape = types[0].shape;
+  shape.back() = shape.back() * (8 / attrs.bits);
+  const DType dtype = attrs.dtype;
+  return Inferred{{dtype, std::move(shape)}, std::move(attrs)};
+}
+
 Result<Inferred> infer_reduction(Op op, const Type& x, ReductionAttrs attrs) {
   const size_t rank = x.shape.size();
   if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
@@ -490,6 +530,8 @@ Result<Inferred> infer_structural(Op op, const Types& types, Attrs attrs) {
       return infer_unpack(types[0], std::get<UnpackAttrs>(std::move(attrs)));
     case Op::MxFp4:
       return infer_mxfp4(types[0], types[1]);
+    case Op::Decode:
+      return infer_decode(types, std::get<DecodeAttrs>(std::move(attrs)));
     case Op::ScaleBlocks:
       return infer_scale_blocks(types[0], types[1], std::get<BlocksAttrs>(std::move(attrs)));
     default:

@@ -29,6 +29,7 @@ enum class Attributes : uint8_t {
   Kernel,
   Unpack,
   Blocks,
+  Decode,
   Reduction,
   Elementwise
 };

@@ -9,6 +9,7 @@
 
 #include "ir/graph/semantics.hpp"
 #include "ir/interpret/array.hpp"
+#include "ir/interpret/codes.hpp"
 #include "ir/interpret/groups.hpp"
 #include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
@@ -147,6 +148,8 @@ class Run {
         return unpacked(value, node);
       case Op::MxFp4:
         return widened(node, std::move(extents));
+      case Op::Decode:
+        return decoded(node, std::move(extents));
       case Op::ScaleBlocks:
         return scaled_blocks(node, std::move(extents));
       default:
@@ -185,6 +188,22 @@ class Run {
     for (int64_t at = 0; at < result.size(); ++at) {
       const int64_t byte = codes.integer(at / 2), scale = scales.integer(at / kMxFp4Block);
       (*result.numbers)[at] = round_stored(mxfp4_value(byte >> (4 * (at % 2)), scale), DType::BF16);
+    }
+    return result;
+  }
+
+  Array decoded(const Node& node, std::vector<int64_t> extents) const {
+    const Array codes = dense(operand(node, 0)), scales = dense(operand(node, 1));
+    const Array zeros = node.operands.size() > 2 ? dense(operand(node, 2)) : Array();
+    const CodeFormat format = *code_format(graph_, node);
+    Array result = Array::of_numbers(std::move(extents));
+    for (int64_t at = 0; at < result.size(); ++at) {
+      const int64_t code = code_of(format, codes.integer(at * format.bits / 8), at);
+      const int64_t zero = format.zeros ? zeros.integer(at / format.block) : format.zero;
+      const double value = static_cast<double>(code - zero) * scales.number(at / format.block);
+      (*result.numbers)[at] = options_.precision == Precision::Exact
+                                  ? value
+                                  : round_stored(round_stored(value, DType::F32), format.dtype);
     }
     return result;
   }

@@ -106,6 +106,15 @@ Result<Attrs> blocks_attributes(Arguments& arguments) {
   return BlocksAttrs{std::move(extents)};
 }
 
+Result<Attrs> decode_attributes(Arguments& arguments) {
+  DecodeAttrs attrs;
+  ATTACCA_TRY(attrs.bits, arguments.integer_or("bits", attrs.bits));
+  ATTACCA_TRY(attrs.zero, arguments.integer_or("zero", attrs.zero));
+  ATTACCA_TRY(const std::optional<DType> dtype, arguments.optional_dtype("dtype"));
+  attrs.dtype = dtype.value_or(attrs.dtype);
+  return attrs;
+}
+
 Result<Attrs> elementwise_attributes(const OpInfo& info, Arguments& arguments) {
   ElementwiseAttrs attrs;
   for (const Param& param : info.params) {
@@ -140,6 +149,8 @@ Result<Attrs> attributes(const OpInfo& info, Arguments& arguments) {
       return unpack_attributes(arguments);
     case Attributes::Blocks:
       return blocks_attributes(arguments);
+    case Attributes::Decode:
+      return decode_attributes(arguments);
     case Attributes::Reduction:
       return reduction_attributes(arguments);
     case Attributes::Elementwise:

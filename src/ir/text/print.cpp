@@ -290,6 +290,13 @@ void Writer::attributes(const Node& node) {
       if (attrs.dtype != DType::F32) out_ += fmt::format(", dtype={}", name(attrs.dtype));
       return;
     }
+    case Attributes::Decode: {
+      const auto& attrs = node.get<DecodeAttrs>();
+      if (attrs.bits != 4) out_ += fmt::format(", bits={}", attrs.bits);
+      if (attrs.zero != 0) out_ += fmt::format(", zero={}", attrs.zero);
+      if (attrs.dtype != DType::BF16) out_ += fmt::format(", dtype={}", name(attrs.dtype));
+      return;
+    }
     case Attributes::Reduction: {
       const auto& attrs = node.get<ReductionAttrs>();
       if (attrs.axes.size() != graph_.type(node.operands[0]).shape.size())

@@ -6,6 +6,7 @@
 
 #include "fmt/format.h"
 
+#include "ir/interpret/codes.hpp"
 #include "ir/interpret/groups.hpp"
 #include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
@@ -208,6 +209,8 @@ class Bounds {
         return unpacked(node);
       case Op::MxFp4:
         return widened(node, std::move(extents));
+      case Op::Decode:
+        return decoded(node, std::move(extents));
       case Op::ScaleBlocks:
         return scaled_blocks(node, std::move(extents));
       default:
@@ -360,6 +363,29 @@ class Bounds {
       const int64_t byte = bytes.integer(at / 2) >> (4 * (at % 2));
       const double value = ir::mxfp4_value(byte, powers.integer(at / ir::kMxFp4Block));
       result.set(at, stored(Element::exact(value), node.type.dtype));
+    }
+    return result.finish();
+  }
+
+  Value decoded(const Node& node, std::vector<int64_t> extents) const {
+    const ir::CodeFormat format = *ir::code_format(graph_, node);
+    const Array codes = dense(materialised(operand(node, 0)).value);
+    const Value scales = materialised(operand(node, 1));
+    const Array zeros = format.zeros ? dense(materialised(operand(node, 2)).value) : Array();
+    std::vector<int64_t> places;
+    for_each_position(scales.value, [&](int64_t at) { places.push_back(at); });
+    Builder result(std::move(extents), false);
+    for (int64_t at = 0; at < result.size(); ++at) {
+      const int64_t code = ir::code_of(format, codes.integer(at * format.bits / 8), at);
+      const int64_t zero = format.zeros ? zeros.integer(at / format.block) : format.zero;
+      const Element scale = scales.at(places[static_cast<size_t>(at / format.block)]);
+      const auto by = static_cast<double>(code - zero);
+      Element made = Element::exact(by * scale.value);
+      if (!scale.is_exact()) {
+        const double error = std::fabs(by) * scale.error();
+        made = {made.value, made.value - error, made.value + error, kSpread * error};
+      }
+      result.set(at, stored(rounded(made, rounding_of(DType::F32)), node.type.dtype));
     }
     return result.finish();
   }

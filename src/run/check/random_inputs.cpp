@@ -49,6 +49,15 @@ Result<std::vector<Wish>> wishes(const Graph& graph, const ir::SymbolValues& sym
       }
     if (node.op == Op::MxFp4)
       if (const auto scales = input_behind(graph, node.operands[1])) result[scales->id].near = 127;
+    if (node.op == Op::Decode) {
+      const int64_t codes = int64_t{1} << node.get<ir::DecodeAttrs>().bits;
+      const double depth = static_cast<double>(node.type.shape.back().value());
+      if (const auto scales = input_behind(graph, node.operands[1]))
+        result[scales->id].scale = 4 / (static_cast<double>(codes) * std::sqrt(depth));
+      if (node.operands.size() > 2)
+        if (const auto zeros = input_behind(graph, node.operands[2]))
+          result[zeros->id].below = codes;
+    }
     const bool scatters = node.op == Op::Scatter || node.op == Op::ScatterAdd;
     if (!is_product(node.op) && node.op != Op::Gather && !scatters) continue;
     const auto input = input_behind(graph, node.operands[1]);
@@ -71,7 +80,7 @@ double draw(DType dtype, const Wish& wish, std::mt19937_64& random) {
   if (ir::is_float(dtype)) return std::normal_distribution<double>(0, wish.scale)(random);
   if (wish.near) return static_cast<double>(*wish.near - 4 + static_cast<int64_t>(random() % 5));
   const uint64_t range =
-      ir::size_of(dtype) == 1 ? 256 : std::max<int64_t>(wish.below.value_or(8), 1);
+      std::max<int64_t>(wish.below.value_or(ir::size_of(dtype) == 1 ? 256 : 8), 1);
   return static_cast<double>(random() % range);
 }
 

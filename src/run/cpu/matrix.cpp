@@ -104,6 +104,9 @@ void copy_dense(const MatrixView& view, DType target, std::byte* to) {
   convert(view.dtype, target, rows.data(), view.rows * count, to);
 }
 
+namespace {
+
+// `count` weights in MXFP4, a multiple of 32, as bf16.
 void widen_mxfp4(const std::byte* codes, const std::byte* scales, int64_t count, std::byte* to) {
   auto* out = reinterpret_cast<uint16_t*>(to);
   for (int64_t block = 0; block < count / ir::kMxFp4Block; ++block) {
@@ -119,6 +122,14 @@ void widen_mxfp4(const std::byte* codes, const std::byte* scales, int64_t count,
       *out++ = values[byte >> 4];
     }
   }
+}
+
+}  // namespace
+
+void widen_codes(const ir::CodeFormat& format, const ir::CodeMemory& from, int64_t count,
+                 std::byte* to) {
+  if (format.mxfp4) return widen_mxfp4(from.codes, from.scales, count, to);
+  ir::decode(format, from, count, to);
 }
 
 void AlignedBuffer::Free::operator()(std::byte* p) const {

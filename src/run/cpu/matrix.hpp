@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "ir/graph/dtype.hpp"
+#include "ir/interpret/codes.hpp"
 
 namespace attacca::run {
 
@@ -29,8 +30,9 @@ struct MatrixView {
 // any float; or the view's own dtype.
 void copy_dense(const MatrixView& view, ir::DType target, std::byte* to);
 
-// `count` weights in MXFP4 (ir/interpret/mxfp4.hpp), a multiple of 32, as bf16.
-void widen_mxfp4(const std::byte* codes, const std::byte* scales, int64_t count, std::byte* to);
+// `count` weights, in whole blocks, in the format's dtype.
+void widen_codes(const ir::CodeFormat& format, const ir::CodeMemory& from, int64_t count,
+                 std::byte* to);
 
 // 64-byte aligned memory that grows and is never zeroed. Throws std::bad_alloc.
 class AlignedBuffer {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ir/interpret/codes.hpp"
 #include "ir/interpret/groups.hpp"
-#include "ir/interpret/mxfp4.hpp"
 #include "run/cpu/thread_pool.hpp"
 
 namespace attacca::run {
@@ -83,22 +83,30 @@ bool is_read(const std::optional<Groups>& groups, int64_t index, bool alone) {
   return groups->ends[group] > groups->begin(group);
 }
 
-// The memory of B: of weights in MXFP4, their codes and scales.
+// The memory of B: of weights in codes, these, their scales and zero points.
 struct Weights {
-  Tensor data, mxfp4_scales;
+  Tensor data, scales, zeros;
+  std::optional<ir::CodeFormat> format = {};
+
+  bool known() const {
+    if (!format) return data.data() != nullptr;
+    return data.data() != nullptr && scales.data() != nullptr &&
+           (!format->zeros || zeros.data() != nullptr);
+  }
+  ir::CodeMemory memory() const { return {data.data(), scales.data(), zeros.data()}; }
 };
 
-// Of weights in MXFP4: each matrix of B is widened, then packed.
+// Of weights in codes: each matrix of B is widened, then packed.
 void pack_widened(PackedBatch& packed, const Operand& b, int64_t offset, const Weights& weights,
                   int threads, const std::optional<Groups>& groups) {
   const auto count = static_cast<int64_t>(packed.matrices.size());
-  const int64_t each = weights.mxfp4_scales.size() * ir::kMxFp4Block / std::max<int64_t>(count, 1);
+  const ir::CodeFormat& format = *weights.format;
+  const int64_t each = weights.scales.size() * format.block / std::max<int64_t>(count, 1);
   ThreadPool::shared().run(worth(threads, count * each, kWorthPacking), count, [&](int64_t i) {
     if (!is_read(groups, i, count == 1)) return;
     thread_local AlignedBuffer buffer;
     std::byte* wide = buffer.reserve(static_cast<size_t>(each * ir::size_of(b.dtype)));
-    widen_mxfp4(weights.data.data() + i * each / 2,
-                weights.mxfp4_scales.data() + i * each / ir::kMxFp4Block, each, wide);
+    widen_codes(format, weights.memory().from(format, i * each), each, wide);
     PackedMatrix& matrix = packed.matrices[static_cast<size_t>(i)];
     const MatrixView view{wide + offset, b.dtype, b.rows, b.columns, b.row_stride, b.column_stride};
     for (int64_t block = 0; block < matrix.blocks(); ++block) matrix.pack_block(view, block);
@@ -118,7 +126,7 @@ std::shared_ptr<const PackedBatch> pack(const Product& product, const Operand& b
   for (int64_t i = 0; i < count; ++i)
     packed->matrices.emplace_back(product.kind, b.rows, b.columns);
   if (count == 0) return packed;
-  if (product.gemm->b.mxfp4_scales) {
+  if (weights.format) {
     pack_widened(*packed, b, offset, weights, threads, groups);
     return packed;
   }
@@ -166,8 +174,11 @@ Status copy_a(const Product& product, const RunState& state, PreparedProduct& re
 }
 
 Weights weights_of(const fuse::Gemm& gemm, const std::vector<Tensor>& values) {
-  Weights weights{values[gemm.b.source.id], {}};
-  if (gemm.b.mxfp4_scales) weights.mxfp4_scales = values[gemm.b.mxfp4_scales->id];
+  Weights weights{values[gemm.b.source.id], {}, {}};
+  if (!gemm.b.codes) return weights;
+  weights.format = gemm.b.codes->format;
+  weights.scales = values[gemm.b.codes->scales.id];
+  if (gemm.b.codes->zeros) weights.zeros = values[gemm.b.codes->zeros->id];
   return weights;
 }
 
@@ -275,11 +286,9 @@ Status Products::pack_known(const KnownValues& known, PackedWeights* shared, int
     const fuse::GemmOperand& from = product.gemm->b;
     const Weights weights = weights_of(*product.gemm, known);
     const Tensor& b = weights.data;
-    const bool widens = from.mxfp4_scales.has_value();
+    const bool widens = from.codes.has_value();
     const auto columns = domain_.back().maybe_value();
-    if (b.data() == nullptr || (widens && weights.mxfp4_scales.data() == nullptr) || !columns ||
-        !product.gemm->k.is_static())
-      continue;
+    if (!weights.known() || !columns || !product.gemm->k.is_static()) continue;
     std::vector<int64_t> batch;
     const ir::Shape matrices = b_batch(*product.gemm);
     for (size_t axis = 0; axis < matrices.size(); ++axis)
@@ -320,7 +329,7 @@ Result<std::vector<ProductSizes>> Products::measure(const SymbolValues& symbols,
       ATTACCA_TRY(sizes.rows, measure_rows(*gemm.a.rows, symbols));
     }
     // Which products are small depends on the rows.
-    sizes.small = !product.packed && !gemm.b.mxfp4_scales && product.panels != Panels::Fixed &&
+    sizes.small = !product.packed && !gemm.b.codes && product.panels != Panels::Fixed &&
                   static_cast<double>(product_of(domain)) * static_cast<double>(sizes.a.columns) <=
                       static_cast<double>(kSmall);
     all.push_back(std::move(sizes));

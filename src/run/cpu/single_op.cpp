@@ -8,9 +8,9 @@
 
 #include "fuse/views.hpp"
 #include "ir/interpret/array.hpp"
+#include "ir/interpret/codes.hpp"
 #include "ir/interpret/groups.hpp"
 #include "ir/interpret/interpreter.hpp"
-#include "ir/interpret/mxfp4.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "run/cpu/executable.hpp"
@@ -37,7 +37,10 @@ constexpr int64_t kWorthCopying = 32 * 1024;
 class SingleOp : public Executable {
  public:
   SingleOp(const ir::Graph& graph, Value value, ir::Mode mode)
-      : node_(graph[value]), value_(value), mode_(mode) {
+      : node_(graph[value]),
+        value_(value),
+        mode_(mode),
+        format_(ir::code_format(graph, graph[value])) {
     for (const Value operand : node_.operands) operand_types_.push_back(graph.type(operand));
     if (fuse::is_view_op(node_.op))
       view_ = copied_access(graph, value, fuse::dense_strides(operand_types_[0].shape));
@@ -108,7 +111,8 @@ class SingleOp : public Executable {
       case Op::Unpack:
         return unpack(x, result);
       case Op::MxFp4:
-        widen(x, *operands[1], result, state.threads);
+      case Op::Decode:
+        widen(operands, result, state.threads);
         return {};
       case Op::GroupIds: {
         const int64_t rows = result.size();
@@ -203,14 +207,16 @@ class SingleOp : public Executable {
     return {};
   }
 
-  static void widen(const Tensor& codes, const Tensor& scales, Tensor& result, int threads) {
-    constexpr int64_t kTogether = 1024;  // blocks
-    const int64_t blocks = scales.size(), tasks = (blocks + kTogether - 1) / kTogether;
+  void widen(const std::vector<const Tensor*>& operands, Tensor& result, int threads) const {
+    const ir::CodeMemory from{operands[0]->data(), operands[1]->data(),
+                              operands.size() > 2 ? operands[2]->data() : nullptr};
+    const int64_t blocks = operands[1]->size(), block = format_->block;
+    const int64_t together = std::max<int64_t>(32768 / block, 1);
+    const int64_t tasks = (blocks + together - 1) / together;
     ThreadPool::shared().run(worth(threads, result.size(), kWorthCopying), tasks, [&](int64_t i) {
-      const int64_t first = i * kTogether, count = std::min(kTogether, blocks - first);
-      const int64_t weights = first * ir::kMxFp4Block;
-      widen_mxfp4(codes.data() + weights / 2, scales.data() + first, count * ir::kMxFp4Block,
-                  result.data() + weights * ir::size_of(result.dtype()));
+      const int64_t first = i * together, count = std::min(together, blocks - first);
+      widen_codes(*format_, from.from(*format_, first * block), count * block,
+                  result.data() + first * block * ir::size_of(result.dtype()));
     });
   }
 
@@ -261,6 +267,7 @@ class SingleOp : public Executable {
   const ir::Node node_;
   const Value value_;
   const ir::Mode mode_;
+  const std::optional<ir::CodeFormat> format_;  // of an op that widens codes
   std::vector<ir::Type> operand_types_;
   epilogue::Access view_;  // of an op that only chooses elements
   bool is_output_ = false;

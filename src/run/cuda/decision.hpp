@@ -28,7 +28,7 @@ struct Decision {
   // If set, how it is computed instead, together with other regions.
   std::optional<JointLaunch> joint = {};
   bool gathers_before = false;  // a kernel gathers rows of A before the candidate's
-  bool widens_before = false;   // a kernel widens weights in MXFP4 before the candidate's
+  bool widens_before = false;   // a kernel widens weights in codes before the candidate's
   // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
   std::string source;
   tune::ChoiceKey key;                      // its key in the database

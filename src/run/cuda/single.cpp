@@ -10,7 +10,7 @@
 #include "launch/helpers/plain_grouped.hpp"
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
-#include "launch/helpers/widen_mxfp4.hpp"
+#include "launch/helpers/widen_codes.hpp"
 #include "run/cuda/single_source.hpp"
 #include "run/shared/extents.hpp"
 
@@ -232,16 +232,18 @@ Result<CudaStep> make_scatter_add(const StepContext& context, const ir::Node& no
   return step;
 }
 
-Result<StepLaunch> make_mxfp4(const StepContext& context, const ir::Node& node,
-                              const std::string& where) {
+Result<StepLaunch> make_widening(const StepContext& context, const ir::Node& node,
+                                 const std::string& where) {
   for (const ir::Value operand : node.operands)
     if (!context.graph().type(operand).strides.empty())
-      return fail("mxfp4 of a strided input has no kernel on this device", where,
-                  "declare the input dense");
-  ATTACCA_TRY(const launch::WidenMxFp4 kernel, launch::WidenMxFp4::make(context.toolbox()));
+      return fail(fmt::format("{} of a strided input has no kernel on this device", name(node.op)),
+                  where, "declare the input dense");
+  ATTACCA_TRY(const launch::WidenCodes kernel,
+              launch::WidenCodes::make(context.toolbox(), *ir::code_format(context.graph(), node)));
   ATTACCA_TRY(const std::vector<int64_t> shape, evaluate(node.type.shape, context.symbols));
   return [kernel, count = count_of(shape)](const Addresses& at, void*, gpu::StreamHandle stream) {
-    return kernel.launch(at.inputs[0], at.inputs[1], at.outputs[0], count, stream);
+    const void* const zeros = at.inputs.size() > 2 ? at.inputs[2] : nullptr;
+    return kernel.launch(at.inputs[0], at.inputs[1], zeros, at.outputs[0], count, stream);
   };
 }
 
@@ -347,8 +349,8 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
     ATTACCA_TRY(CudaStep made, make_scatter_add(context, node, value, where));
     step.launch = std::move(made.launch);
     step.workspace_bytes = made.workspace_bytes;
-  } else if (node.op == ir::Op::MxFp4) {
-    ATTACCA_TRY(step.launch, make_mxfp4(context, node, where));
+  } else if (node.op == ir::Op::MxFp4 || node.op == ir::Op::Decode) {
+    ATTACCA_TRY(step.launch, make_widening(context, node, where));
   } else if (node.op == ir::Op::GroupedMatMul) {
     ATTACCA_TRY(step.launch, make_grouped_product(context, node));
   } else if (node.op == ir::Op::Argsort) {

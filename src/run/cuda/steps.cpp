@@ -51,7 +51,7 @@ Result<CudaStep> step_as_decided(const StepContext& context, const problem::Prob
         fmt::format("{} failed: {}", to_string(decision.candidate), step.error().what);
     decision.candidate = {};
     decision.gathers_before = names_rows(problem);
-    decision.widens_before = has_mxfp4(problem);
+    decision.widens_before = has_codes(problem);
     decision.seconds = decision.unfused_seconds = 0;
     step = make_step(context, problem, decision.candidate);
   }

@@ -21,7 +21,7 @@ Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
 }
 
 fuse::FuseOptions Target::fuse_options() const {
-  if (!device) return {.fuse = fuse, .rows = true, .mxfp4 = true, .transposes = true};
+  if (!device) return {.fuse = fuse, .rows = true, .codes = true, .transposes = true};
   fuse::FuseOptions options = fuse::gpu_options(fuses_grouped(*device));
   options.fuse = fuse;
   return options;

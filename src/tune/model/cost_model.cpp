@@ -196,11 +196,12 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
       lines * divide_up(double(problem.n), kernel.tile.n * kernel.cluster_n) * kernel.cluster_n;
   const double k = double(problem.products[0].k), products = kernel.hole.accumulators;
   const double multiply =
-      kernel.mxfp4
+      kernel.code_bits > 0
           ? divide_up(k, kernel.tile.k) * products * widening_cycles(kernel, arch.widening) /
                 device.rates.cycles
           : 2.0 * kernel.tile.m * kernel.tile.n * products * k / product_rate(kernel, arch, device);
-  const double share = kernel.mxfp4 ? problem::kMxFp4Share : 1;  // of the weights' bytes
+  const auto& codes = problem.products[0].codes;
+  const double share = codes ? problem::code_share(*codes) : 1;  // of the weights' bytes
   const double fill =
       k * element_bytes(kernel) *
       (double(kernel.tile.m) / kernel.cluster_n + share * products * kernel.tile.n) / fit.fill;
@@ -349,10 +350,12 @@ double gather_seconds(const problem::Problem& problem, const gpu::DeviceInfo& de
 double widen_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device) {
   double seconds = 0;
   for (size_t i = 0; i < problem.products.size(); ++i) {
-    if (!problem.views.products[i].mxfp4_scales) continue;
-    const double bytes = 2 * double(mxfp4_weights(problem, i));  // as bf16
+    const problem::Product& product = problem.products[i];
+    if (!product.codes) continue;
+    const double bytes = double(ir::size_of(product.codes->dtype)) *
+                         double(coded_weights(problem, i));  // of the weights
     seconds += architecture_of(device).tiles.launch +
-               (1 + problem::kMxFp4Share) * bytes / device.rates.memory;
+               (1 + problem::code_share(*product.codes)) * bytes / device.rates.memory;
   }
   return seconds;
 }
@@ -362,7 +365,7 @@ double expected_seconds(const problem::Problem& problem, const Template& kernel,
   if (names_rows(problem) && !kernel.gathered)
     return gather_seconds(problem, device) +
            expected_seconds(with_gathered_rows(problem), kernel, binding, device);
-  if (has_mxfp4(problem) && !kernel.mxfp4)
+  if (has_codes(problem) && kernel.code_bits == 0)
     return widen_seconds(problem, device) +
            expected_seconds(with_widened_weights(problem), kernel, binding, device);
   if (!architecture_of(device).learned || problem.products[0].k == 0 || kernel.grouped)

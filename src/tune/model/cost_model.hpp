@@ -21,7 +21,7 @@ double expected_seconds(const problem::Problem& problem, const templates::Templa
 
 // Of the kernel that gathers rows of A that an index names, where the template does not.
 double gather_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device);
-// Of the kernel that widens weights in MXFP4, where the template does not.
+// Of the kernels that widen weights in codes, where the template does not.
 double widen_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device);
 
 // The number of waves in which the tiles run; several ranges of K of one tile run at once.

@@ -1,6 +1,6 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
 // sources with other DEFINES. EMULATED_POINTWISE,
-// EMULATED_WGMMA, EMULATED_GROUPED, EMULATED_GROUPED_MXFP4, EMULATED_PACKED_WGMMA, EMULATED_PACKED,
+// EMULATED_WGMMA, EMULATED_GROUPED, EMULATED_GROUPED_CODES, EMULATED_PACKED_WGMMA, EMULATED_PACKED,
 // EMULATED_WIDE, EMULATED_DOT: which of the kernels.
 #include <cmath>
 #include <cstdarg>
@@ -36,9 +36,9 @@ namespace emulated = attacca_wgmma;
 #include "grouped/builder.cpp"
 #include "grouped/gemm.cuh"
 namespace emulated = attacca_wgmma;
-#elif EMULATED_GROUPED_MXFP4
-#include "grouped_mxfp4/builder.cpp"
-#include "grouped_mxfp4/gemm.cuh"
+#elif EMULATED_GROUPED_CODES
+#include "grouped_codes/builder.cpp"
+#include "grouped_codes/gemm.cuh"
 namespace emulated = attacca_wgmma;
 #elif EMULATED_WGMMA
 #include "wgmma/builder.cpp"

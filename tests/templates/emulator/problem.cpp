@@ -230,9 +230,9 @@ void Problem::make_factors() {
   }
   if (info_.grouped) make_groups();
   if (info_.gathered) make_named_rows(rows);
-  if (info_.mxfp4) {
+  if (info_.code_bits > 0) {
     arguments_.a = a_.view;
-    make_mxfp4();
+    make_codes();
     return;
   }
   b_ = make_matrices(arguments_.k, arguments_.n, b, info_.widened ? 8 : bits, true, matrices());
@@ -320,34 +320,79 @@ void Problem::make_packed() {
   description_ += ", " + to_string(packing);
 }
 
+// How codes lie in memory. Scales are those of 32 weights, of more, or of all along k.
+void Problem::choose_codes() {
+  const int k = arguments_.k;
+  attacca_codes& codes = arguments_.codes;
+  format_ = {.mxfp4 = info_.code_floats, .bits = info_.code_bits};
+  codes.block = 32;
+  if (format_.mxfp4) return;
+  const uint32_t kind = random_() % 4;
+  for (uint32_t i = 0; i < kind && k % (2 * codes.block) == 0; ++i) codes.block *= 2;
+  if (kind == 3) codes.block = std::max(k, 32);
+  const bool bf16 = info_.input_types[0] == std::string("bf16");
+  format_.dtype = format_.scales = bf16 ? ir::DType::BF16 : ir::DType::F16;
+  const uint32_t zeros = random_() % 4;  // signed codes, a code of 0, none, or zero points
+  format_.is_signed = zeros == 0;
+  format_.zero = zeros == 1 ? static_cast<int>(random_() % (1u << format_.bits)) : 0;
+  format_.zeros = zeros == 3;
+  format_.block = codes.block;
+  codes.is_signed = format_.is_signed;
+  codes.zero = format_.zero;
+  codes.has_zeros = format_.zeros;
+}
+
 // Any codes, with scales that keep every sum exact; in some problems a few of them are NaN. The two
 // weights of a gate are halves of the rows of one matrix, or its rows by turns.
-void Problem::make_mxfp4() {
+void Problem::make_codes() {
+  choose_codes();
   const int sets = info_.accumulators, n = arguments_.n, k = arguments_.k;
   const int64_t rows = int64_t{sets} * n, weights = matrices() * rows * k;
-  for (int64_t i = 0; i < weights / 2; ++i)
+  const int64_t block = arguments_.codes.block, width = ir::size_of(format_.scales);
+  for (int64_t i = 0; i < weights * format_.bits / 8; ++i)
     codes_.push_back(static_cast<uint8_t>(random_() & 0xff));
   const bool nans = random_() % 4 == 0;
-  for (int64_t i = 0; i < weights / ir::kMxFp4Block; ++i)
-    powers_.push_back(nans && random_() % 64 == 0 ? uint8_t{255}
-                                                  : static_cast<uint8_t>(125 + random_() % 5));
+  for (int64_t i = 0; i < weights / block; ++i) {
+    const bool nan = nans && random_() % 64 == 0;
+    if (format_.mxfp4) {
+      scales_.push_back(nan ? uint8_t{255} : static_cast<uint8_t>(125 + random_() % 5));
+      continue;
+    }
+    const float scale = nan ? NAN : std::ldexp(1.0f, static_cast<int>(random_() % 3) - 1);
+    const uint16_t bits = ir::encode16(format_.scales, scale);
+    scales_.insert(scales_.end(),
+                   {static_cast<uint8_t>(bits & 0xff), static_cast<uint8_t>(bits >> 8)});
+    zeros_.push_back(static_cast<uint8_t>(random_() & 0xff));
+  }
   const bool by_turns = random_() % 2, second_first = random_() % 2;
   const int64_t column = int64_t{k} * (by_turns ? sets : 1);
   for (int s = 0; s < sets; ++s) {
     const int64_t first =
         (sets == 2 && (s == 0) == second_first) ? int64_t{k} * (by_turns ? 1 : n) : 0;
-    (s == 0 ? arguments_.b : arguments_.b1) = {codes_.data() + first / 2, 1, column, rows * k};
-    arguments_.mxfp4_scales[s] = powers_.data() + first / ir::kMxFp4Block;
+    (s == 0 ? arguments_.b : arguments_.b1) = {codes_.data() + first * format_.bits / 8, 1, column,
+                                               rows * k};
+    arguments_.codes.scales[s] = scales_.data() + first / block * width;
+    if (format_.zeros) arguments_.codes.zeros[s] = zeros_.data() + first / block;
   }
-  description_ += fmt::format(", mxfp4 by turns {}, second first {}, with NaN {}", by_turns,
-                              second_first, nans);
+  description_ += fmt::format(", {} of {} by turns {}, second first {}, with NaN {}",
+                              to_string(format_), block, by_turns, second_first, nans);
 }
 
-float Problem::mxfp4_weight(int s, int matrix, int k, int n) const {
+float Problem::coded_weight(int s, int matrix, int k, int n) const {
+  const attacca_codes& codes = arguments_.codes;
   const int64_t at = offset(s == 0 ? arguments_.b : arguments_.b1, matrix, k, n);
-  const uint32_t byte = read(s == 0 ? arguments_.b.pointer : arguments_.b1.pointer, at / 2, 1);
-  const uint32_t power = read(arguments_.mxfp4_scales[s], at / ir::kMxFp4Block, 1);
-  return static_cast<float>(ir::mxfp4_value(byte >> (4 * (at % 2)), power));
+  const int64_t block = at / codes.block;
+  const void* const from = s == 0 ? arguments_.b.pointer : arguments_.b1.pointer;
+  const uint32_t byte = read(from, at * format_.bits / 8, 1);
+  if (format_.mxfp4)
+    return static_cast<float>(
+        ir::mxfp4_value(byte >> (4 * (at % 2)), read(codes.scales[s], block, 1)));
+  const int64_t signed_byte = format_.is_signed ? static_cast<int8_t>(byte) : int64_t{byte};
+  const int64_t zero = codes.has_zeros ? read(codes.zeros[s], block, 1) : codes.zero;
+  const auto scale = static_cast<uint16_t>(read(codes.scales[s], block, 2));
+  const float weight = static_cast<float>(ir::code_of(format_, signed_byte, at) - zero) *
+                       ir::decode16(format_.scales, scale);
+  return ir::decode16(format_.dtype, ir::encode16(format_.dtype, weight));
 }
 
 // B and B1 by turns in the columns of one matrix.
@@ -461,7 +506,7 @@ float Problem::product(int s, int batch, int m, int n) const {
   const auto decode_factor = factor_decoder(info_);
   const auto decode_weight = [&](int k) {
     const int64_t at = offset(b, matrix, k, n);
-    if (info_.mxfp4) return mxfp4_weight(s, matrix, k, n);
+    if (info_.code_bits > 0) return coded_weight(s, matrix, k, n);
     if (info_.packed_bits > 0) return static_cast<float>(weights_.number_at(n * arguments_.k + k));
     if (!info_.widened) return decode_factor(read(b.pointer, at, bytes));
     const uint32_t byte = read(b.pointer, at, 1);

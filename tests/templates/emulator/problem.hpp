@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ir/graph/tensor.hpp"
+#include "ir/interpret/codes.hpp"
 #include "templates/emulator/kernels.hpp"
 
 namespace attacca::emulator {
@@ -49,13 +50,14 @@ class Problem {
   void make_alternate_fulls();
   void make_alternate_rows();
   void make_packed();
-  void make_mxfp4();
+  void choose_codes();
+  void make_codes();
   void make_scales();
   float scale(int batch, int m, int n, int k) const;
   int matrices() const { return info_.grouped ? arguments_.groups : arguments_.batch; }
   int matrix_of(int batch, int m) const;
   int row_of_a(int m) const;
-  float mxfp4_weight(int s, int matrix, int k, int n) const;
+  float coded_weight(int s, int matrix, int k, int n) const;
   float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
   bool maximum_as_expected(std::string& difference) const;
@@ -71,8 +73,9 @@ class Problem {
   std::vector<int32_t> narrow_;  // the same as s32
   float maximum_ = 0;
   Vector row_[2], column_[2];
-  ir::Tensor packed_, weights_;          // a packed B, and what it stands for
-  std::vector<uint8_t> codes_, powers_;  // of weights in MXFP4
+  ir::Tensor packed_, weights_;                  // a packed B, and what it stands for
+  ir::CodeFormat format_;                        // of weights in codes; block: the arguments'
+  std::vector<uint8_t> codes_, scales_, zeros_;  // of these
 };
 
 }  // namespace attacca::emulator

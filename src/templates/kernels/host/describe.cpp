@@ -92,7 +92,8 @@ std::string metadata(const attacca_record& record) {
   if (info.widened) out << "  \"widened\": true,\n";
   if (info.grouped) out << "  \"grouped\": true,\n";
   if (info.gathered) out << "  \"gathered\": true,\n";
-  if (info.mxfp4) out << "  \"mxfp4\": true,\n";
+  if (info.code_bits > 0) out << "  \"code_bits\": " << info.code_bits << ",\n";
+  if (info.code_floats) out << "  \"code_floats\": true,\n";
   if (info.only_named_on) out << "  \"only_named_on\": " << info.only_named_on << ",\n";
   print_hole(out, info);
   out << "  \"kernel\": " << quoted(record.entry.name) << ",\n"

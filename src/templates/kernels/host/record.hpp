@@ -24,7 +24,9 @@ struct attacca_info {
   bool alternate_columns = false, scaled_blocks = false;
   int packed_bits = 0, packed_scale_bits = 0;
   bool packed_floats = false, packed_rounds = false;
-  bool widened = false, grouped = false, gathered = false, mxfp4 = false;
+  bool widened = false, grouped = false, gathered = false;
+  int code_bits = 0;
+  bool code_floats = false;
   int tile_m = 0, tile_n = 0, tile_k = 0;
   int cluster_m = 1, cluster_n = 1, cluster_k = 1;
   const char* schedule = "";

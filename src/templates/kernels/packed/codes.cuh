@@ -1,9 +1,10 @@
 // Packed weights (ir/packed/packed.hpp) as kernels see them, from a row's DEFINES:
 //   CODE_BITS    bits of a weight's code: 4 or 8
-//   CODE_FLOATS  1: codes are f8e4m3 (CODE_BITS=8), or those of MXFP4 as they lie in memory
-//                (MXFP4=1, grouped_mxfp4/feed.cuh); 0: integers
+//   CODE_FLOATS  1: codes are f8e4m3 (CODE_BITS=8), or those of MXFP4 (CODES=1); 0: integers
 //   SCALE_BITS   16: scales have A's type; 32: they are f32; 8: they are u8, weights and A are s8
 //   A_BF16       1: A is bf16; 0: f16
+//   CODES        1: weights are not packed, but lie in memory as the graph has them
+//                (grouped_codes/feed.cuh)
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,13 @@ namespace attacca_packed_weights {
 
 constexpr int kCodeBits = CODE_BITS, kScaleBits = SCALE_BITS;
 constexpr bool kCodeFloats = CODE_FLOATS, kBf16 = A_BF16;
-static_assert(kCodeBits == 4 || kCodeBits == 8);
-#ifndef MXFP4
-static_assert(!(kCodeFloats && kCodeBits == 4));
+#ifdef CODES
+constexpr bool kAsTheyLie = true;
+#else
+constexpr bool kAsTheyLie = false;
 #endif
+static_assert(kCodeBits == 4 || kCodeBits == 8);
+static_assert(!(kCodeFloats && kCodeBits == 4) || kAsTheyLie);
 
 constexpr int kBlock = 64;         // values of k, and columns, of a block of packed weights
 constexpr int64_t kCodesAt = 256;  // where the codes begin, after the packed tensor's header

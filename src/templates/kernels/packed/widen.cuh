@@ -36,7 +36,7 @@ struct Pair {
 // What the sums of a fragment's lower or upper (`high`) rows must be multiplied by.
 __device__ __forceinline__ float rows_up(bool high) {
   if (!kBf16 || kCodeFloats) return 1;
-  return kCodeBits == 4 && high ? 4.0f : 64.0f;
+  return kCodeBits == 4 && high && !kAsTheyLie ? 4.0f : 64.0f;
 }
 
 constexpr uint32_t both(uint32_t half) {
@@ -56,6 +56,22 @@ __device__ __forceinline__ Pair negated_zeros(uint32_t low, uint32_t high) {
     // -(1024 + zero point); for the upper nibble of 4-bit codes -(64 + zero point).
     return {both(low) | both(0xe400), both(high) << kUp | both(kCodeBits == 4 ? 0xd400 : 0xe400)};
   }
+}
+
+// What widen_apart() and widen_chosen() add, for two zero points, one in each half.
+__device__ __forceinline__ uint32_t negated_pair(uint32_t zeros) {
+  if constexpr (kBf16)
+    return multiply_add_pair(zeros, both(0xff00), both(0x8000));
+  else
+    return zeros | both(0xe400);
+}
+
+// Widens two unsigned codes, one in each half of a word.
+__device__ __forceinline__ uint32_t widen_apart(uint32_t codes, uint32_t zeros) {
+  if constexpr (kBf16)
+    return multiply_add_pair(codes, both(0x7f00), zeros);
+  else
+    return multiply_add_pair(codes | both(0x6400), both(0x3c00), zeros);
 }
 
 // A pair times a scale, rounded. `by`: f32 bits, or a 16-bit number twice.

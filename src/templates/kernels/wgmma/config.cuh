@@ -57,15 +57,17 @@ constexpr bool kSharedTail = kConfig.shared_tail;
 constexpr int kSplits = kSharedTail ? kSharers : kConfig.cluster_k;  // blocks that share a tile's K
 constexpr int kStages = kConfig.stages, kBlocks = kConfig.blocks;
 constexpr bool kPromote = kConfig.promote, kScaled = kConfig.scaled, kDirect = kConfig.direct;
-#ifdef MXFP4
-constexpr bool kMxFp4 = true;  // B is weights in MXFP4 (grouped_mxfp4/feed.cuh)
+// Of a column's scales in a stage, where B is weights in codes (grouped_codes/feed.cuh).
+#ifdef CODES
+constexpr int kEntryBytes = CODE_FLOATS ? 4 : 8;
 #else
-constexpr bool kMxFp4 = false;
+constexpr int kEntryBytes = 0;
 #endif
-// Whether a stage has the scales of its blocks too (feed/staged_scales.cuh, or those of MXFP4).
+constexpr bool kCodes = kEntryBytes > 0;
+// Whether a stage has the scales of its blocks too (feed/staged_scales.cuh, or those of codes).
 #if defined(OVERLAPPED) || defined(TURNS)
 constexpr bool kStagedScales = kScaled;
-#elif defined(MXFP4)
+#elif defined(CODES)
 constexpr bool kStagedScales = true;
 #else
 constexpr bool kStagedScales = false;
@@ -76,8 +78,8 @@ constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 }  // namespace attacca_wgmma
 
 // Defines struct Weights: what a stage holds of B.
-#if defined(MXFP4)
-#include "grouped_mxfp4/weights.cuh"
+#if defined(CODES)
+#include "grouped_codes/weights.cuh"
 #elif defined(BYTE_WEIGHTS)
 #include "wide/weights.cuh"
 #elif defined(CODE_BITS)
@@ -135,7 +137,7 @@ constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
 static_assert(!kScaled || kPromote);
 static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.cluster_k == 1 &&
                                kInRegisters && !kPingpong));
-static_assert(!kInRegisters || (kSwapped && (kSets == 1 || kMxFp4) && !kPaired && kClusterM == 1 &&
+static_assert(!kInRegisters || (kSwapped && (kSets == 1 || kCodes) && !kPaired && kClusterM == 1 &&
                                 ELEMENT != ELEMENT_E4M3));
 static_assert(!kColumnPairs || !kDirect);
 static_assert(!kGrouped || (kClusterM == 1 && kSplits == 1 && !kScaled));

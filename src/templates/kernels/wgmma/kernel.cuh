@@ -93,8 +93,8 @@ __device__ __forceinline__ void run_parts(const Params& params, char* memory) {
   const int step = static_cast<int>(gridDim.x) / kCluster;
   // The loading warpgroup gives registers to those that hold accumulators.
   constexpr bool kMoveRegisters = kConsumers == 2 && kBlocks <= 2;
-  constexpr int kLoaderRegisters = kBlocks != 1 ? 40 : kMxFp4 ? 72 : kGathered ? 56 : 40;
-  constexpr int kConsumerRegisters = kBlocks != 1 ? 96 : kMxFp4 ? 216 : kGathered ? 224 : 232;
+  constexpr int kLoaderRegisters = kBlocks != 1 ? 40 : kCodes ? 72 : kGathered ? 56 : 40;
+  constexpr int kConsumerRegisters = kBlocks != 1 ? 96 : kCodes ? 216 : kGathered ? 224 : 232;
   if (threadIdx.x >= kConsumers * kGroupThreads) {
     if constexpr (kMoveRegisters) release_registers<kLoaderRegisters>();
     const int warp = warp_uniform(threadIdx.x / 32);

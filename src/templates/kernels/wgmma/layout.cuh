@@ -59,8 +59,8 @@ constexpr int kScaleBlock = 128, kPowerOfTwo = kTileN & -kTileN;  // the most th
 constexpr int kPieceN = kPowerOfTwo < kScaleBlock ? kPowerOfTwo : kScaleBlock;
 constexpr int kLastPiece = kTileN - kPieceN;
 constexpr int kColumnBlocks = kLastPiece / kScaleBlock + 1 + (kLastPiece % kScaleBlock != 0);
-// Of MXFP4: one for each column and 32 values of k, as bf16.
-constexpr int kStageScaleBytes = kMxFp4          ? kSets * kTileN * 4
+// Of weights in codes: an entry for each column.
+constexpr int kStageScaleBytes = kCodes          ? kSets * kTileN * kEntryBytes
                                  : kStagedScales ? (kTileM + (kColumnBlocks + 1) / 2 * 2) * 4
                                                  : 0;
 constexpr int kScalesAt = kSlicesAt + kWarps * kWarpBytes + (kSharedTail ? 0 : kPartialsBytes);

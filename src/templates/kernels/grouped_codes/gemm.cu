@@ -1,4 +1,4 @@
-#include "grouped_mxfp4/gemm.cuh"
+#include "grouped_codes/gemm.cuh"
 
 extern "C" __global__ void __cluster_dims__(attacca_wgmma::kCluster, 1, 1)
     __launch_bounds__(attacca_wgmma::kThreads, attacca_wgmma::kBlocks)

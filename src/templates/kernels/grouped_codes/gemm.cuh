@@ -1,11 +1,11 @@
-// The wgmma kernel for grouped products with weights in MXFP4.
+// The wgmma kernel for grouped products with weights in codes.
 #pragma once
 
 #include <type_traits>
 
 #include "grouped/gather.cuh"
 #include "grouped/tiles.cuh"
-#include "grouped_mxfp4/feed.cuh"
+#include "grouped_codes/feed.cuh"
 #include "wgmma/finish/staged.cuh"
 #include "wgmma/kernel.cuh"
 
@@ -20,7 +20,7 @@ using Rows = BoxRows;
 #endif
 
 __device__ __forceinline__ void run(const Params& params, char* memory) {
-  run_parts<MxFp4Feed, StagedFinish, GroupTiles, Rows>(params, memory);
+  run_parts<CodesFeed, StagedFinish, GroupTiles, Rows>(params, memory);
 }
 
 }  // namespace attacca_wgmma
