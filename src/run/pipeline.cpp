@@ -19,6 +19,7 @@
 #include "run/pipeline.hpp"
 
 #include "fold/duplicates.hpp"
+#include "fold/quantized/decoded.hpp"
 #include "fold/rows/gathers.hpp"
 #include "fuse/joining/join.hpp"
 #include "import/formats.hpp"
@@ -37,11 +38,11 @@ Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
   // A GPU's kernels may take a cheap op each for themselves; on the CPU nothing is gained by that.
   // And they read no rows by an index.
   const bool merges = target.folds() && !target.device;
-  const fold::FoldResult merged = merges
-                                      ? fold::merge_duplicates(fold::compose_gathers(graph).graph)
-                                      : fold::FoldResult{graph, {}};
-  fold::FoldResult folded = target.folds() ? fold::fold(merged.graph) : merged;
+  fold::FoldResult merged = merges ? fold::merge_duplicates(fold::compose_gathers(graph).graph)
+                                   : fold::FoldResult{graph, {}};
   const fuse::FuseOptions options = target.fuse_options();
+  if (!options.codes && !options.grouped_codes) merged = fold::decode_constants(merged.graph);
+  fold::FoldResult folded = target.folds() ? fold::fold(merged.graph) : merged;
   fuse::Joined cut{fuse::partition(std::move(folded.graph), options), {}};
   if (target.folds()) cut = fuse::join_products(std::move(cut.partition), options);
   folded.applied.insert(folded.applied.end(), cut.applied.begin(), cut.applied.end());

@@ -393,6 +393,49 @@ class Experts(unittest.TestCase):
             np.testing.assert_allclose(plan(x=x, scores=scores), wanted, rtol=1e-5, atol=1e-4)
 
 
+    def test_weights_that_stay_codes(self) -> None:
+        """Of scales in the activations' dtype: the plan decodes them, in a loop's f64."""
+        rng = np.random.default_rng(7)
+        size, experts = 64, 3
+        for bits, block, zeros in ((4, 0, False), (4, 32, False), (4, 32, True), (8, 32, True)):
+            blocks = size // (block or size)
+            shape = (experts, size, size * bits // 8)
+            codes = rng.integers(0, 256, shape, np.uint8)
+            scales = rng.uniform(0.001, 0.01, (experts, size, blocks)).astype(np.float16)
+            points = rng.integers(0, 256, (experts, size, blocks * bits // 8), np.uint8)
+            wide = codes if bits == 8 else np.stack([codes & 15, codes >> 4], -1).reshape(
+                experts, size, size)
+            middle = np.full((experts, size, blocks), 1 << (bits - 1))
+            if zeros:
+                middle = points if bits == 8 else np.stack([points & 15, points >> 4], -1).reshape(
+                    experts, size, blocks)
+            weights = ((wide.astype(np.float64) - np.repeat(middle, size // blocks, axis=2))
+                       * np.repeat(scales.astype(np.float64), size // blocks, axis=2))
+            names = ["x", "scores", "w", "s", "", "w", "s", "", *(["", "", "", "z", "z"] if zeros
+                                                                  else [])]
+            attributes = {"block_size": block} if block else {}
+            node = helper.make_node("QMoE", names, ["y"], domain="com.microsoft", k=1,
+                                    activation_type="identity", expert_weight_bits=bits,
+                                    weights_prepacked=0, **attributes)
+            graph = helper.make_graph(
+                [node], "g", [helper.make_tensor_value_info(name, T.FLOAT16, ("N", width))
+                              for name, width in (("x", size), ("scores", experts))],
+                [helper.make_tensor_value_info("y", T.FLOAT16, ("N", size))],
+                [numpy_helper.from_array(value, name) for name, value in (
+                    ("w", codes), ("s", scales if block else scales[..., 0]), ("z", points))])
+            model = helper.make_model(graph, ir_version=9, opset_imports=[
+                helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)])
+            plan = attacca.compile(model)
+            self.assertRegex(str(plan.explain()), rf" of u{bits} by ")
+            x, scores = (rng.normal(0, 1, (9, n)).astype(np.float16) for n in (size, experts))
+            probability = np.exp(scores.astype(np.float64))
+            probability /= probability.sum(axis=1, keepdims=True)
+            wanted = np.stack([probability[i].max() * (weights[e] @ (weights[e] @ x[i]))
+                               for i, e in enumerate(scores.argmax(axis=1))])
+            np.testing.assert_allclose(plan(x=x, scores=scores).astype(np.float64), wanted,
+                                       rtol=0.02, atol=0.01 * np.abs(wanted).max())
+
+
 class Refusals(unittest.TestCase):
     """The error names the unknown size that a result depends on, and what to do."""
 

@@ -213,6 +213,35 @@ Result<Value> dense(Node& node, const BlockWeights& weights) {
   return node.graph().constant(std::move(result));
 }
 
+// Whether kernels read such experts' weights as codes. Others are faster as plain numbers, since
+// each launch would decode them.
+bool is_decoded(const BlockWeights& weights) {
+  const bool half = ir::size_of(weights.scales.dtype()) == 2;
+  const bool whole = weights.blocks == 1;
+  const bool power = (weights.block & (weights.block - 1)) == 0;
+  return half && weights.k % 32 == 0 && weights.block % 32 == 0 && (whole || power);
+}
+
+// Of `shape`, as codes that a decode reads.
+Result<Value> decoded(Node& node, const BlockWeights& weights, const std::vector<int64_t>& shape) {
+  const std::vector<int64_t> blocks = {shape[0], shape[1], weights.blocks};
+  ATTACCA_TRY(Tensor scales, Tensor::make(weights.scales.dtype(), blocks));
+  std::copy_n(weights.scales.data(), weights.scales.bytes(), scales.data());
+  std::vector<Value> operands = {node.graph().constant(weights.codes),
+                                 node.graph().constant(std::move(scales))};
+  ir::DecodeAttrs attrs{.bits = weights.bits, .dtype = weights.scales.dtype()};
+  if (weights.zeros) {
+    ATTACCA_TRY(Tensor zeros, Tensor::make(DType::U8, blocks));
+    for (int64_t n = 0; n < weights.n; ++n)
+      for (int64_t at = 0; at < weights.blocks; ++at)
+        zeros.set_integer(n * weights.blocks + at, weights.zero_code(n, at));
+    operands.push_back(node.graph().constant(std::move(zeros)));
+  } else {
+    attrs.zero = 1 << (weights.bits - 1);
+  }
+  return node.graph().add(Op::Decode, std::move(operands), attrs);
+}
+
 }  // namespace
 
 Result<Value> expert_weights(Node& node, const QuantisedExperts& from) {
@@ -250,8 +279,9 @@ Result<Value> expert_weights(Node& node, const QuantisedExperts& from) {
                   "give zero points of blocks");
     ATTACCA_TRY_VOID(check(*weights.zeros, "zero points", weights.zeros_of_row()));
   }
+  if (dtype == from.dtype && is_decoded(weights)) return decoded(node, weights, shape);
   ATTACCA_TRY(const Value flat, dense(node, weights));
-  return reshape(node.expr(flat), {shape[0], shape[1], weights.k}).value;
+  return cast(reshape(node.expr(flat), {shape[0], shape[1], weights.k}), from.dtype).value;
 }
 
 // accuracy_level= allows a kernel to compute in fewer bits; here the product is in A's dtype.

@@ -15,10 +15,11 @@ struct QuantisedExperts {
   std::optional<size_t> zeros = {};
   int64_t block = 0;  // 0: a row
   int64_t bits = 4;
+  ir::DType dtype = ir::DType::F32;  // of the result
 };
 
-// The dequantised weights [E, N, K], in the scales' dtype. Errors: inputs that are no constants or
-// do not fit each other.
+// The dequantised weights [E, N, K], as a decode of the codes where kernels read such, else as
+// numbers. Errors: inputs that are no constants or do not fit each other.
 Result<ir::Value> expert_weights(Node& node, const QuantisedExperts& from);
 
 }  // namespace attacca::import

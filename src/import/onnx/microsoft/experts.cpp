@@ -166,10 +166,11 @@ Result<Projection> quantised_projection(Node& node, size_t first, size_t zeros, 
                         .scales = first + 1,
                         .zeros = {},
                         .block = node.integer("block_size", 0),
-                        .bits = node.integer(own, node.integer("expert_weight_bits", 4))};
+                        .bits = node.integer(own, node.integer("expert_weight_bits", 4)),
+                        .dtype = node.dtype(input)};
   if (node.has(zeros)) from.zeros = zeros;
   ATTACCA_TRY(const Value weights, expert_weights(node, from));
-  return Projection{cast(node.expr(weights), node.dtype(input)), given(node, first + 2)};
+  return Projection{node.expr(weights), given(node, first + 2)};
 }
 
 }  // namespace
