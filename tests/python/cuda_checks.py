@@ -486,6 +486,10 @@ class Quantized(Check):
             self.check(lambda x, w, u, v, ends, fast=fast: torch.relu(torch._scaled_grouped_mm(
                 x, w.transpose(1, 2), u, v, ends, out_dtype=torch.bfloat16, use_fast_accum=fast)),
                 x, w, u, v, ends)
+        self.setUp()
+        rows = F.ScalingType.RowWise
+        self.check(lambda x, w, u, v, ends: torch.relu(F.scaled_grouped_mm(
+            x, w.transpose(1, 2), u, rows, v, rows, offs=ends)), x, w, u, v, ends)
 
 
 class BatchInvariant(Check):
