@@ -246,7 +246,8 @@ def parts(case, group, given):
     def wire():
         between.scatter(lambda begin, into: None, every)
         if case.kind == "reduce residual":
-            between.collect(every[:case.rows // group.ranks], torch.empty_like(every))
+            parts_of_all = every.view(group.ranks, -1, case.width)
+            between.collect(parts_of_all[group.rank], torch.empty_like(parts_of_all))
     return {"products": lambda: attacca.matmul(x, w), "wire": wire}
 
 
