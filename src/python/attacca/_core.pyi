@@ -68,8 +68,8 @@ class Parts:
     @property
     def candidate(self) -> str: ...
 
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], words: Sequence[int],
-            value: int, most_ms: int, stream: int) -> None: ...
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], words: Sequence[int], value: int,
+            most_ms: int, stream: int) -> None: ...
 
 class TensorInfo:
     @property
