@@ -104,6 +104,7 @@ TEST(Parts, RefusesOtherPlans) {
 }
 
 TEST(Parts, RefusesAddressesAndWordsThatDoNotFit) {
+  fake<decltype(fake_cuda_watch)>("fake_cuda_watch")("");  // not where words of three parts lie
   const auto plan = plan_of(kInputs, kProduct);
   ASSERT_TRUE(plan) << to_string(plan.error());
   const auto parts = make_parts(*plan, {{"M", 24}}, {}, 2);
