@@ -148,6 +148,8 @@ void products_wait() {
 inline void pin(float&) {}
 inline void pin(int32_t&) {}
 inline void pin(uint32_t&) {}
+inline void pin(int64_t&) {}
+inline void pin(const uint8_t*&) {}
 // 64 rows by n by 32 bytes of k, of this warpgroup.
 struct GroupProduct {
   int element;

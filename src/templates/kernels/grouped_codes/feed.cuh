@@ -131,6 +131,7 @@ struct CodesLoads {
         from.first[s] =
             Format::first(params.weights, s,
                           matrix_of(at) * params.weights.matrix[s] + (at.n + lane) * from.step[s]);
+        pin(from.first[s]);  // else nvcc multiplies again for every scale
       }
       StageScales ahead[kAhead];
 #pragma unroll

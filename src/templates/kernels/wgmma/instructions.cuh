@@ -229,6 +229,13 @@ __device__ __forceinline__ void pin(int32_t& value) {
 __device__ __forceinline__ void pin(uint32_t& value) {
   asm volatile("" : "+r"(value)::"memory");
 }
+// Keeps the compiler from computing the value again where it is used.
+__device__ __forceinline__ void pin(int64_t& value) {
+  asm volatile("" : "+l"(value));
+}
+__device__ __forceinline__ void pin(const uint8_t*& value) {
+  asm volatile("" : "+l"(value));
+}
 
 }  // namespace attacca_wgmma
 
