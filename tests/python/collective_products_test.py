@@ -298,10 +298,7 @@ CASES = {"by collectives": by_collectives, "shared": shared, "awaiting": awaitin
 class CollectiveProducts(unittest.TestCase):
     def check(self, case, *counts):
         for count in counts:
-            for rank, ended in enumerate(ranks.run(__file__, case, count)):
-                with self.subTest(case=case, ranks=count, rank=rank):
-                    self.assertEqual(ended.status, 0, ended.output)
-                    self.assertIn("compared", ended.output)
+            ranks.check(self, __file__, case, count)
 
     def test_by_collectives(self):
         self.check("by collectives", 1, 2, 3, 4)

@@ -228,10 +228,7 @@ CASES = {"slowest decides": slowest_decides, "by one launch": by_one_launch,
 class ExchangeChoice(unittest.TestCase):
     def check(self, case, *counts):
         for count in counts:
-            for rank, ended in enumerate(ranks.run(__file__, case, count)):
-                with self.subTest(case=case, ranks=count, rank=rank):
-                    self.assertEqual(ended.status, 0, ended.output)
-                    self.assertIn("compared", ended.output)
+            ranks.check(self, __file__, case, count)
 
     def test_the_slowest_rank_decides(self):
         self.check("slowest decides", 2, 4)

@@ -149,10 +149,7 @@ CASES = {"models": models, "left": left}
 
 class Overlap(unittest.TestCase):
     def check(self, case, count):
-        for rank, ended in enumerate(ranks.run(__file__, case, count, seconds=600)):
-            with self.subTest(case=case, ranks=count, rank=rank):
-                self.assertEqual(ended.status, 0, ended.output)
-                self.assertIn("compared", ended.output)
+        ranks.check(self, __file__, case, count, seconds=600)
 
     def test_models(self):
         self.check("models", 2)

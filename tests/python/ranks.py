@@ -61,6 +61,14 @@ def _wait(started, begin, seconds):
     return ends
 
 
+def check(test, script, case, ranks, seconds=300):
+    """Runs ``script case`` as that many ranks; each must end well and say "compared"."""
+    for rank, ended in enumerate(run(script, case, ranks, seconds)):
+        with test.subTest(case=case, ranks=ranks, rank=rank):
+            test.assertEqual(ended.status, 0, ended.output)
+            test.assertIn("compared", ended.output)
+
+
 def _end(process):
     """Kills a process and all of its session."""
     try:

@@ -291,7 +291,6 @@ class _Measured:
         self._run, self._budget, self._effort = run, budget, effort
         self._launched = launched
         self._timed: set[_Group] = set()  # beside their products
-        self._early: set[_Group] = set()  # compiled by Inductor
 
     def take(self, choice: Future[_Chosen], group: _Group) -> None:
         """Notes how a group's kernels were chosen."""
@@ -324,9 +323,8 @@ class _Measured:
         """Compiles with Inductor what may have to be compared, while kernels are built."""
         # Those that the products' time rarely decides come first.
         for group in sorted(undecided, key=lambda group: not group.around.near):
-            if group not in self._early | self.taken and not group.is_together \
+            if group.theirs is None and group not in self.taken and not group.is_together \
                     and not is_atens(group.region):
-                self._early.add(group)
                 self._decide(group, partial(self._compile, group))
                 return True
         return False

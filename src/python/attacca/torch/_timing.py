@@ -100,7 +100,8 @@ def _captured(launch: Callable[[], None]) -> Callable[[], None]:
     return replay
 
 
-def _once(launch: Callable[[], None], rounds: int, cuda: bool) -> float:
+def once(launch: Callable[[], object], rounds: int, cuda: bool) -> float:
+    """The seconds of a call, of so many one after the other."""
     if not cuda:
         start = time.perf_counter()
         for _ in range(rounds):
@@ -120,12 +121,12 @@ def _in_turns(launches: Sequence[Callable[[], None]], cuda: bool) -> list[float]
     rounds = []
     for launch in launches:
         launch()
-        longest = max(_once(launch, 2, cuda), 1e-9)
+        longest = max(once(launch, 2, cuda), 1e-9)
         rounds.append(max(2, min(200, int(_TURN_SECONDS / longest))))
     times: list[list[float]] = [[] for _ in launches]
     for turn in range(_TURNS):
         for i, launch in enumerate(launches):
-            times[i].append(_once(launch, rounds[i], cuda))
+            times[i].append(once(launch, rounds[i], cuda))
         if turn + 1 >= _FEW_TURNS and _is_clear(times):
             break
     return [statistics.median(each) for each in times]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 
+from .._timing import once
 from .ranks import GroupRanks
 
 Launch = Callable[[], object]
@@ -27,7 +27,7 @@ class Seconds(NamedTuple):
 
 
 def is_timing() -> bool:
-    """Whether what is launched, or captured, is gone when it was timed."""
+    """Whether calls are made to be timed alone: CUDA graphs of them are not replayed later."""
     return _timing
 
 
@@ -65,22 +65,6 @@ def _compete(ranks: GroupRanks, launches: Mapping[str, Launch],
     captured = _in_turns(ranks, replays, dict.fromkeys(calls, 1), cuda)
     return {name: Seconds(captured[name] / calls[name], seconds)
             for name, seconds in direct.items()}
-
-
-def once(launch: Launch, count: int, cuda: bool) -> float:
-    """The seconds of a call, in so many."""
-    if not cuda:
-        start = time.perf_counter()
-        for _ in range(count):
-            launch()
-        return (time.perf_counter() - start) / count
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(count):
-        launch()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) / count * 1e-3
 
 
 def _in_turns(ranks: GroupRanks, launches: Mapping[str, Launch], calls: Mapping[str, int],
