@@ -10,14 +10,10 @@
 
 #include "device/harness.hpp"
 #include "ir/text/text.hpp"
-#include "launch/candidate.hpp"
 #include "support/check.hpp"
 
 namespace attacca::testing {
 namespace {
-
-using launch::Candidate;
-using launch::CandidateKind;
 
 struct Shape {
   int rows, n, k, groups;
@@ -54,11 +50,6 @@ constexpr const char* kTails[] = {
     "silu(h[:, :{n}]) * h[:, {n}:]",
     "silu(h[:, ::2]) * (h[:, 1::2] + b) * t",
 };
-
-Candidate candidate_of(const std::string& kernel) {
-  if (kernel.empty()) return {};
-  return {.kind = CandidateKind::Fused, .kernel = kernel};
-}
 
 std::string text_of(const Shape& shape, const Codes& codes, std::string tail, bool named) {
   const int block = codes.block == 0 || shape.k % codes.block != 0 ? shape.k : codes.block;
@@ -145,22 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, CodesOfNamedRows, ::testing::ValuesIn(codes_templa
                          template_test_name);
 
 TEST(CodesRuns, giveTheSameBitsEveryTime) {
-  int ran = 0;
-  for (const Prepared& prepared : cases(ir::Mode::Fp32)) {
-    if (prepared.each->problem.m < 64) continue;
-    for (const std::string& kernel : codes_templates(false)) {
-      if (kernel.empty() || is_refused(*prepared.each, kernel)) continue;
-      const auto first = run_candidate(*prepared.each, candidate_of(kernel));
-      ASSERT_TRUE(first) << to_string(first.error());
-      for (int i = 0; i < 2; ++i) {
-        const auto again = run_candidate(*prepared.each, candidate_of(kernel));
-        ASSERT_TRUE(again);
-        EXPECT_EQ("", compare_bits(*again, *first)) << kernel;
-      }
-      ++ran;
-    }
-  }
-  EXPECT_GT(ran, 0);
+  EXPECT_GT(expect_same_bits(cases(ir::Mode::Fp32), codes_templates(false), 64), 0);
 }
 
 // Column n has code and zero point of its own at one value of k, which alone meets a 1.

@@ -15,9 +15,6 @@
 namespace attacca::testing {
 namespace {
 
-using launch::Candidate;
-using launch::CandidateKind;
-
 struct GroupedShape {
   int rows, n, k, groups;
 };
@@ -210,9 +207,7 @@ ir::Tensor with_rows_outside(const ir::Tensor& index, int64_t rows) {
 
 // Rows that do not exist make their own rows NaN, if these are multiplied, and change no others.
 TEST_P(NamedRows, givesNanForRowsOutside) {
-  const Candidate candidate = GetParam().empty()
-                                  ? Candidate{}
-                                  : Candidate{.kind = CandidateKind::Fused, .kernel = GetParam()};
+  const launch::Candidate candidate = candidate_of(GetParam());
   int ran = 0;
   for (const Prepared& prepared : named_cases(ir::Mode::Fp32)) {
     Case each = *prepared.each;
@@ -255,20 +250,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GroupedBytes, ::testing::ValuesIn(grouped_template
 
 // The same bits every time, on one launch after the other.
 TEST(GroupedRuns, giveTheSameBitsEveryTime) {
-  for (const Prepared& prepared : grouped_cases(ir::Mode::Fp32)) {
-    if (prepared.each->problem.m < 500) continue;
-    for (const std::string& kernel : grouped_templates()) {
-      if (kernel.empty() || is_refused(*prepared.each, kernel)) continue;
-      const Candidate candidate{.kind = CandidateKind::Fused, .kernel = kernel};
-      const auto first = run_candidate(*prepared.each, candidate);
-      ASSERT_TRUE(first) << to_string(first.error());
-      for (int i = 0; i < 2; ++i) {
-        const auto again = run_candidate(*prepared.each, candidate);
-        ASSERT_TRUE(again);
-        EXPECT_EQ("", compare_bits(*again, *first)) << kernel;
-      }
-    }
-  }
+  EXPECT_GT(expect_same_bits(grouped_cases(ir::Mode::Fp32), grouped_templates(), 500), 0);
 }
 
 }  // namespace

@@ -253,8 +253,7 @@ bool is_refused(const Case& each, const std::string& kernel) {
 void run_all(
     const std::string& kernel, const std::vector<Prepared>& cases,
     const std::function<std::string(const Prepared&, const std::vector<ir::Tensor>&)>& wrong) {
-  launch::Candidate candidate;
-  if (!kernel.empty()) candidate = {.kind = launch::CandidateKind::Fused, .kernel = kernel};
+  const launch::Candidate candidate = candidate_of(kernel);
   std::atomic<int> ran = 0;
   std::vector<std::string> faults(cases.size());
   in_parallel(static_cast<int>(cases.size()), [&](int i) {
@@ -280,6 +279,30 @@ void run_all(const std::string& kernel, const std::vector<Prepared>& cases, doub
   run_all(kernel, cases, [&](const Prepared& prepared, const std::vector<ir::Tensor>& outputs) {
     return compare_with_reference(prepared.reference, outputs, allowed);
   });
+}
+
+launch::Candidate candidate_of(const std::string& kernel) {
+  if (kernel.empty()) return {};
+  return {.kind = launch::CandidateKind::Fused, .kernel = kernel};
+}
+
+int expect_same_bits(const std::vector<Prepared>& cases, const std::vector<std::string>& kernels,
+                     int64_t least_rows) {
+  int ran = 0;
+  for (const Prepared& prepared : cases) {
+    if (prepared.each->problem.m < least_rows) continue;
+    for (const std::string& kernel : kernels) {
+      if (kernel.empty() || is_refused(*prepared.each, kernel)) continue;
+      ++ran;
+      const auto first = run_candidate(*prepared.each, candidate_of(kernel));
+      EXPECT_TRUE(first) << to_string(first.error());
+      for (int i = 0; first && i < 2; ++i) {
+        const auto again = run_candidate(*prepared.each, candidate_of(kernel));
+        EXPECT_EQ("", again ? compare_bits(*again, *first) : to_string(again.error())) << kernel;
+      }
+    }
+  }
+  return ran;
 }
 
 ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed) {

@@ -83,6 +83,9 @@ std::string template_test_name(const ::testing::TestParamInfo<std::string>& info
 // with empty groups and rows behind the last end, all rows in few groups, groups alike.
 ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed);
 
+// A template's kernel by name; empty: the unfused path.
+launch::Candidate candidate_of(const std::string& kernel);
+
 // Whether the template refuses the case; the unfused path never does.
 bool is_refused(const Case& each, const std::string& kernel);
 
@@ -95,5 +98,10 @@ void run_all(
 // product to its dtype, which is most of an f32 result's error: it is allowed `unfused_slack`.
 void run_all(const std::string& kernel, const std::vector<Prepared>& cases, double unfused_slack,
              double slack = 0);
+
+// Runs every template three times on every case of at least so many rows that it does not refuse;
+// the results must be the same bit for bit. Returns how many times a template met a case.
+int expect_same_bits(const std::vector<Prepared>& cases, const std::vector<std::string>& kernels,
+                     int64_t least_rows);
 
 }  // namespace attacca::testing

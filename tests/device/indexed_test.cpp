@@ -12,9 +12,6 @@
 namespace attacca::testing {
 namespace {
 
-using launch::Candidate;
-using launch::CandidateKind;
-
 struct Shape {
   int rows, n, k, named;
 };
@@ -112,9 +109,7 @@ void expect_right(ir::Mode mode, size_t step, size_t templates) {
     const Prepared& prepared = cases(mode)[i];
     ASSERT_FALSE(prepared.each->problem.views.indices.empty()) << prepared.name;
     for (const std::string& kernel : some_templates(*prepared.each, i, templates)) {
-      const auto got = run_candidate(
-          *prepared.each,
-          kernel.empty() ? Candidate{} : Candidate{.kind = CandidateKind::Fused, .kernel = kernel});
+      const auto got = run_candidate(*prepared.each, candidate_of(kernel));
       ASSERT_TRUE(got) << prepared.name << kernel << to_string(got.error());
       EXPECT_EQ("", compare_with_reference(prepared.reference, *got, kernel.empty() ? 0x1p-7 : 0))
           << prepared.name << kernel;

@@ -11,14 +11,10 @@
 
 #include "device/harness.hpp"
 #include "ir/text/text.hpp"
-#include "launch/candidate.hpp"
 #include "support/check.hpp"
 
 namespace attacca::testing {
 namespace {
-
-using launch::Candidate;
-using launch::CandidateKind;
 
 struct Shape {
   int rows, n, k, groups;
@@ -37,11 +33,6 @@ constexpr const char* kTails[] = {
     "silu(h[:, :{n}]) * h[:, {n}:]",
     "silu(h[:, ::2]) * (h[:, 1::2] + b) * t",
 };
-
-Candidate candidate_of(const std::string& kernel) {
-  if (kernel.empty()) return {};
-  return {.kind = CandidateKind::Fused, .kernel = kernel};
-}
 
 std::string text_of(const Shape& shape, std::string tail, bool named) {
   for (size_t at; (at = tail.find("{n}")) != std::string::npos;)
@@ -120,22 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, MxFp4OfNamedRows, ::testing::ValuesIn(mxfp4_templa
                          template_test_name);
 
 TEST(MxFp4Runs, giveTheSameBitsEveryTime) {
-  int ran = 0;
-  for (const Prepared& prepared : cases(ir::Mode::Fp32)) {
-    if (prepared.each->problem.m < 64) continue;
-    for (const std::string& kernel : mxfp4_templates(false)) {
-      if (kernel.empty() || is_refused(*prepared.each, kernel)) continue;
-      const auto first = run_candidate(*prepared.each, candidate_of(kernel));
-      ASSERT_TRUE(first) << to_string(first.error());
-      for (int i = 0; i < 2; ++i) {
-        const auto again = run_candidate(*prepared.each, candidate_of(kernel));
-        ASSERT_TRUE(again);
-        EXPECT_EQ("", compare_bits(*again, *first)) << kernel;
-      }
-      ++ran;
-    }
-  }
-  EXPECT_GT(ran, 0);
+  EXPECT_GT(expect_same_bits(cases(ir::Mode::Fp32), mxfp4_templates(false), 64), 0);
 }
 
 // Column 16 * scale + code has this code once, in any place, and codes of 0; the row of A is ones.

@@ -15,9 +15,6 @@
 namespace attacca::testing {
 namespace {
 
-using launch::Candidate;
-using launch::CandidateKind;
-
 constexpr Extents kShapes[] = {
     {1, 64, 64},     {17, 136, 80},    {129, 264, 208}, {130, 96, 1104},
     {64, 1024, 512}, {33, 7, 160},     {257, 513, 144}, {5, 129, 31},
@@ -117,8 +114,7 @@ void expect_exact(const Case& each) {
   size_t ran = 0;
   for (const std::string& kernel : scaling_templates()) {
     if (!kernel.empty() && is_refused(each, kernel)) continue;
-    Candidate candidate;
-    if (!kernel.empty()) candidate = {.kind = CandidateKind::Fused, .kernel = kernel};
+    const launch::Candidate candidate = candidate_of(kernel);
     const auto outputs = run_candidate(each, candidate);
     ASSERT_TRUE(outputs) << to_string(candidate) << to_string(outputs.error());
     EXPECT_EQ("", compare_bits(*outputs, reference.unfused)) << to_string(candidate);
