@@ -1,5 +1,5 @@
-"""ONNX models on the command line. Right results pass --check: a third of the models of ONNX's own
-backend tests, on made-up data. --dim decides what a model's shapes depend on.
+"""Models on the command line. Right results pass --check: a third of the models of ONNX's backend
+tests, on made-up data, and every example. --dim decides what a model's shapes depend on.
 
 Usage: check_models_test.py ATTACCA [unittest arguments]. ATTACCA_SEED: the data, and which third.
 """
@@ -18,6 +18,7 @@ from onnx import helper
 ATTACCA = sys.argv.pop(1)
 SEED = int(os.environ.get("ATTACCA_SEED", "1"))
 MODELS = pathlib.Path(onnx.__file__).parent / "backend/test/data"
+EXAMPLES = pathlib.Path(__file__).parents[2] / "examples"
 EXPORTED = pathlib.Path(__file__).parents[1] / "onnxruntime/models"
 REFUSED = 2  # exit codes: 0, bad input, 3 where the check fails
 
@@ -33,6 +34,19 @@ class Models(unittest.TestCase):
                 self.assertIn(run.returncode, (0, REFUSED), run.stdout + run.stderr)
             checked += run.returncode == 0
         self.assertGreaterEqual(checked, 200)
+
+
+class Examples(unittest.TestCase):
+    def test_their_results_pass(self):
+        examples = sorted([*EXAMPLES.glob("*.onnx"), *EXAMPLES.glob("*.attacca")])
+        self.assertGreaterEqual(len(examples), 6)
+        for example in examples:
+            if "llama" in example.name:
+                continue  # the demo runs it: its weights are real-sized
+            run = subprocess.run([ATTACCA, "run", example, "--check"], capture_output=True,
+                                 text=True, timeout=600)
+            with self.subTest(example.name):
+                self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
 
 
 def of_a_shape_by_comparison():
