@@ -117,7 +117,7 @@ inline int warp_uniform(int value) {
   return value;
 }
 uint32_t exchange_lanes(uint32_t value, int bits);
-// Of grouped/instructions.cuh.
+// Of grouped/lanes.cuh and grouped/instructions.cuh.
 int lane_before(int value, int distance);
 int last_lane(int value);
 void wait_all_copies();

@@ -1,4 +1,6 @@
 // The builder of a grouped wgmma template.
+#include "wgmma/builder.hpp"
+
 #include "grouped/host.hpp"
 #include "wgmma/dense_weights.hpp"
 

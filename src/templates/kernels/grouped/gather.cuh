@@ -4,6 +4,7 @@
 #pragma once
 
 #include "grouped/instructions.cuh"
+#include "grouped/named_rows.cuh"
 #include "wgmma/pipeline/producer.cuh"
 
 #if defined(ATTACCA_DEVICE_CODE) && defined(GATHERED)
@@ -15,28 +16,17 @@ struct GatheredRows {
   static constexpr int kPieceBytes = 16, kPieces = kRowBytes / kPieceBytes;  // of a row
   static constexpr int kLines = kCopyThreads / kPieces;  // rows that all threads copy at once
   static constexpr int kOwn = kTileM / kLines;           // rows of which a thread copies a piece
-  static constexpr int kOutside = -1, kNone = -2;  // the index names no row; no row of the tile
+  static constexpr int kOutside = attacca_groups::kOutside, kNone = -2;  // no row of the tile
   static_assert(kTileM % kLines == 0 && kLines == 8, "the swizzle repeats after 8 rows");
 
   static __device__ __forceinline__ void prefetch_maps(const Params&) {}
   static __device__ __forceinline__ void load(const Load&, bool) {}
 
-  // Where row m begins, in pieces.
-  static __device__ __forceinline__ int first_piece(const NamedRows& rows, int m) {
-    const int64_t at = m * rows.index.stride;
-    int64_t row = rows.index.bytes == 8
-                      ? __ldg(static_cast<const int64_t*>(rows.index.pointer) + at)
-                      : __ldg(static_cast<const int32_t*>(rows.index.pointer) + at);
-    if (row < 0) row += rows.index.rows;
-    if (row < 0 || row >= rows.index.rows) return kOutside;
-    return static_cast<int>(row * rows.pieces);
-  }
-
   // REQUIRES: all of the last kCopyThreads threads call it.
   template <class Tiles>
   static __device__ __forceinline__ void copy_all(const Params& params, const Shared& shared,
                                                   Tiles tiles, char* memory, Schedule schedule) {
-    const NamedRows& rows = params.weights.rows;
+    const attacca_groups::NamedRows& rows = params.weights.rows;
     const int thread = static_cast<int>(threadIdx.x) - (kThreads - kCopyThreads);
     const int line = thread / kPieces, piece = thread % kPieces;
     const int place = line * kRowBytes + (piece ^ line) * kPieceBytes;
@@ -52,7 +42,7 @@ struct GatheredRows {
 #pragma unroll
       for (int i = 0; i < kOwn; ++i) {
         const int m = at.m + i * kLines + line;
-        first[i] = m < end_of_rows(params, at) ? first_piece(rows, m) : kNone;
+        first[i] = m < end_of_rows(params, at) ? attacca_groups::first_piece(rows, m) : kNone;
         outside |= first[i] == kOutside;
       }
       const char* from = static_cast<const char*>(rows.matrix) + piece * kPieceBytes;

@@ -3,7 +3,7 @@
 
 #include "abi.h"
 
-namespace attacca_wgmma {
+namespace attacca_groups {
 
 #ifdef GATHERED
 // The matrix whose rows the index names. Rows begin `pieces` times 16 bytes apart.
@@ -23,4 +23,9 @@ struct Groups {
 #endif
 };
 
-}  // namespace attacca_wgmma
+// Bytes of shared memory that a table (grouped/table.cuh) of at most so many groups takes.
+constexpr int table_bytes(int most_groups) {
+  return 2 * (most_groups + 2) * 4;
+}
+
+}  // namespace attacca_groups

@@ -1,17 +1,26 @@
 // Shared by the builders of grouped templates.
 #pragma once
 
-#include "wgmma/builder.hpp"
+#include <algorithm>
+
+#include "grouped/groups.cuh"
+#include "host/groups.hpp"
 
 namespace {
 
+#ifdef GATHERED
+constexpr bool kNamesRows = true;
+#else
+constexpr bool kNamesRows = false;
+#endif
+
 inline void describe_groups(attacca_info& info) {
   info.grouped = true;
-  info.gathered = kGathered;
+  info.gathered = kNamesRows;
 }
 
 // Sets the members of the kernel's parameters that describe the groups.
-inline void fill_groups(const attacca_gemm_arguments& g, Groups& groups) {
+inline void fill_groups(const attacca_gemm_arguments& g, attacca_groups::Groups& groups) {
   groups.ends = static_cast<const int32_t*>(g.group_ends);
   groups.stride = g.group_stride;
   groups.groups = g.groups;

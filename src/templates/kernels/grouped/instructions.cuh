@@ -10,14 +10,6 @@
 
 namespace attacca_wgmma {
 
-// The value of the lane `distance` before this one; the first lanes keep their own.
-__device__ __forceinline__ int lane_before(int value, int distance) {
-  return __shfl_up_sync(0xffffffff, value, distance);
-}
-__device__ __forceinline__ int last_lane(int value) {
-  return __shfl_sync(0xffffffff, value, 31);
-}
-
 // Copies 16 bytes to shared memory, of which only the first `bytes` are read; the rest become 0.
 __device__ __forceinline__ void copy_async(uint32_t to, const void* from, int bytes) {
   asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),

@@ -10,7 +10,7 @@ struct Weights {
   static constexpr bool kInRegisters = false;
   static constexpr int kStageBytes = kTileN * kRowBytes;  // of a set
 
-  using Params = Groups;
+  using Params = attacca_groups::Groups;
 };
 
 }  // namespace attacca_wgmma

@@ -1,4 +1,6 @@
 // The builder of a grouped wgmma template whose weights are in codes.
+#include "wgmma/builder.hpp"
+
 #include "grouped/host.hpp"
 
 namespace {

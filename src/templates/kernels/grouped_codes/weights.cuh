@@ -16,7 +16,7 @@ struct Weights {
   static constexpr int kStageBytes = kTileN * kColumnBytes;    // of a set
   static_assert(kSwapped && kBKMajor && kTileK == 2 * kScaleBlock);
 
-  struct Params : Groups {
+  struct Params : attacca_groups::Groups {
     const void* scales[kSets];             // of the first weights of B and of B1
     int64_t column[kSets], matrix[kSets];  // from a column's scales to the next one's
 #if !CODE_FLOATS

@@ -2,6 +2,8 @@
 // and one along the batch. check_factor() says whether a kernel takes it.
 #pragma once
 
+#include <algorithm>
+
 #include "host/checks.hpp"
 
 namespace {
@@ -44,6 +46,26 @@ enum class Steps { Multiples16, Tma };
           .inner = k_major ? k : n,
           .outer = k_major ? n : k,
           .batch = {"batch", g.batch, b.batch_stride}};
+}
+
+// Checks that B and B1, each of so many matrices, are alternate columns of one (K, 2 N).
+[[maybe_unused]] inline int check_alternate(const attacca_gemm_arguments& g, int matrices,
+                                            char* reason, size_t bytes) {
+  const auto* b = static_cast<const uint16_t*>(g.b.pointer);
+  const auto* b1 = static_cast<const uint16_t*>(g.b1.pointer);
+  const bool neighbours = (!b && !b1) || b1 == b + 1 || b == b1 + 1;
+  const bool alike = (g.k <= 1 || g.b.row_stride == g.b1.row_stride) &&
+                     (matrices <= 1 || g.b.batch_stride == g.b1.batch_stride);
+  const bool alternate = g.n <= 1 || (g.b.column_stride == 2 && g.b1.column_stride == 2);
+  if (neighbours && alike && alternate) return 0;
+  return refuse(reason, bytes, "B and B1 must be alternate columns of one matrix");
+}
+
+// The matrix of which B and B1 are alternate columns. `factor`: B, contiguous along n.
+[[maybe_unused]] inline Factor both_columns(Factor factor, const attacca_gemm_arguments& g) {
+  factor.pointer = std::min(g.b.pointer, g.b1.pointer);
+  factor.inner = {"n", 2 * int64_t{g.n}, 1};
+  return factor;
 }
 
 // A result or a full operand, contiguous along n.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "host/groups.hpp"
 #include "host/tensor_map.hpp"
 #include "wgmma/layout.cuh"
 
@@ -23,39 +24,9 @@ inline Factor factor_full(const attacca_gemm_arguments& g) {
   return factor_mn("full operand 0", g.full[0], kResultBytes, g);
 }
 
-// A, or the matrix of which an index names rows.
-inline Factor factor_of_rows(const attacca_gemm_arguments& g) {
-  Factor factor = factor_a(g, kElementBytes);
-  if (kGathered) factor.outer = {"rows", g.a_rows.rows, factor.outer.stride};
-  return factor;
-}
-
-// The most lines of clusters' tiles along m. A group may begin one, and so may the rows after the
-// last end.
+// The most lines of clusters' tiles along m.
 inline int64_t lines_of_tiles(const attacca_gemm_arguments& g) {
-  const int64_t full = divide_up(g.m, kTileM * kClusterM);
-  return kGrouped ? std::min<int64_t>(g.m, full + g.groups) : full;
-}
-
-inline int check_groups(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
-  if (!kGrouped) return 0;
-  if (g.groups < 1 || g.groups > kMostGroups)
-    return refuse(reason, bytes, "%d groups; 1 to %d are taken", g.groups, kMostGroups);
-  if (g.batch != 1) return refuse(reason, bytes, "%d batches of groups", g.batch);
-  return check_address("the ends of groups", g.group_ends, sizeof(int32_t), reason, bytes);
-}
-
-inline int check_row_index(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
-  const attacca_row_index& index = g.a_rows;
-  if (!kGathered && index.bytes == 0) return 0;
-  if (!kGathered) return refuse(reason, bytes, "the template reads A's rows by no index");
-  if (index.bytes != 4 && index.bytes != 8)
-    return refuse(reason, bytes, "an index of %d bytes; 4 or 8 are taken", index.bytes);
-  if (index.rows < 0) return refuse(reason, bytes, "the index names one of %d rows", index.rows);
-  const double most = 16.0 * 2147483647.0;  // a row's place is counted in 16 bytes
-  if (double(index.rows) * double(g.a.row_stride) * kElementBytes > most)
-    return refuse(reason, bytes, "%d rows of A take more than %g bytes", index.rows, most);
-  return check_address("the index of A's rows", index.pointer, index.bytes, reason, bytes);
+  return kGrouped ? lines_of_groups(g, kTileM) : divide_up(g.m, kTileM * kClusterM);
 }
 
 template <class WeightsHost>
@@ -90,7 +61,8 @@ struct Builder {
   static int check(const attacca_gemm_arguments* g, char* reason, size_t bytes) {
     if (check_extents(*g, reason, bytes)) return 1;
     if (g->sm_count < 1) return refuse(reason, bytes, "sm_count is %d", g->sm_count);
-    if (check_groups(*g, reason, bytes) || check_row_index(*g, reason, bytes)) return 1;
+    if (kGrouped && check_groups(*g, kMostGroups, reason, bytes)) return 1;
+    if (check_row_index(*g, kGathered, reason, bytes)) return 1;
     const double tiles = double(lines_of_tiles(*g)) * kCluster *
                          double(divide_up(g->n, kTileN * kClusterN)) * g->batch;
     if (tiles >= 2147483647.0 / 2)
@@ -100,7 +72,7 @@ struct Builder {
     if (kDirect && g->full[0].pointer && check_factor(factor_full(*g), Steps::Tma, reason, bytes))
       return 1;
     if (g->k == 0) return 0;  // nothing is read
-    if (check_factor(factor_of_rows(*g), Steps::Tma, reason, bytes)) return 1;
+    if (check_factor(factor_of_rows(*g, kGathered), Steps::Tma, reason, bytes)) return 1;
     return WeightsHost::check(*g, reason, bytes);
   }
 
@@ -125,8 +97,8 @@ struct Builder {
     }
     // Without tiles or values of k, no factor is copied.
     if (all.tiles > 0 && g->k > 0) {
-      if (!kGathered &&
-          encode_map(factor_of_rows(*g), kTileK, kTileM / kClusterN, &all.a, reason, bytes))
+      if (!kGathered && encode_map(factor_of_rows(*g, kGathered), kTileK, kTileM / kClusterN,
+                                   &all.a, reason, bytes))
         return 1;
       if (WeightsHost::fill(*g, all, reason, bytes)) return 1;
     }
