@@ -37,7 +37,7 @@ RANKS = {
     "ptx": [["syntax"], ["splice"], ["analysis"]],
     "templates": [["."], ["kernels"]],
     "templates/kernels": [["common"], ["host"], ["cutlass", "mma", "pointwise"], ["wgmma"],
-                          ["dot", "grouped", "packed"], ["grouped_codes", "wide"]],
+                          ["dot", "grouped", "packed"], ["grouped_codes", "grouped_mma", "wide"]],
     "templates/kernels/packed": [["whole"]],
     "templates/kernels/wgmma": [["pipeline"], ["feed", "finish"]],
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],

@@ -155,7 +155,8 @@ const std::vector<Prepared>& named_cases(ir::Mode mode) {
 // Those that read rows by an index, and some before which a kernel gathers them.
 std::vector<std::string> templates_of_named_rows() {
   std::vector<std::string> names = {"grouped_tn_128x128_1x1_pingpong_direct_f1_d16",
-                                    "grouped_tt_16x64_1x1_swap_gate_f2_d16"};
+                                    "grouped_tt_16x64_1x1_swap_gate_f2_d16",
+                                    "grouped_mma_tn_64x64x32_f2_d16"};
   for (const templates::Template& each : toolbox()->catalog().templates())
     if (each.gathered && each.code_bits == 0) names.push_back(each.name);
   names.push_back("");  // the unfused path

@@ -10,6 +10,7 @@
 
 #include "epilogue/text.hpp"
 #include "gpu/cache_testing.hpp"
+#include "gpu/compile/machine_use.hpp"
 #include "gpu/kernel/build.hpp"
 #include "templates/catalog.hpp"
 
@@ -108,8 +109,9 @@ int capability_of(const Cubin& cubin) {
 // "packed_wgmma" and "mma" and so on: names begin with their folder's, and packed weights have two
 // kernels.
 std::string family_of(const templates::Template& kernel) {
-  const std::string two = "packed_wgmma";
-  return kernel.name.starts_with(two) ? two : kernel.name.substr(0, kernel.name.find('_'));
+  for (const char* two : {"packed_wgmma", "grouped_codes", "grouped_mma"})
+    if (kernel.name.starts_with(two)) return two;
+  return kernel.name.substr(0, kernel.name.find('_'));
 }
 
 // The template of least PTX for each family and least compute capability.
@@ -143,12 +145,37 @@ TEST(TemplateBuild, EveryFamilyAssemblesForEveryArchitectureThatMayRunIt) {
       EXPECT_EQ(capability_of(*cubin), capability) << kernel->name;
       assembled[capability].insert(key.first);
     }
-  const std::set<std::string> any = {"mma", "packed", "pointwise"};
+  const std::set<std::string> any = {"grouped_mma", "mma", "packed", "pointwise"};
   for (const int capability : {80, 89, 100, 120})
     EXPECT_TRUE(std::includes(assembled[capability].begin(), assembled[capability].end(),
                               any.begin(), any.end()))
         << capability;
   EXPECT_GT(assembled[90].size(), any.size());
+}
+
+// Of kernels that no test runs on the devices that they are for.
+TEST(TemplateBuild, GroupsOfRowsByMmaSyncSpillNoRegister) {
+  const auto catalog = templates::Catalog::open(nullptr);
+  ASSERT_TRUE(catalog) << to_string(catalog.error());
+  const testing::Folder folder;
+  Cache cache({.folder = folder.cache()});
+  int assembled = 0;
+  for (const templates::Template& kernel : catalog->templates()) {
+    if (!kernel.name.starts_with("grouped_mma_")) continue;
+    for (const int capability : {80, 86, 89, 90, 100, 120}) {
+      auto request = request_for(kernel, ir::Mode::Fp32);
+      ASSERT_TRUE(request) << to_string(request.error());
+      request->capability = capability;
+      const auto cubin = build(*request, cache);
+      ASSERT_TRUE(cubin) << kernel.name << "\n" << to_string(cubin.error());
+      const auto use = machine_use(*cubin->bytes, kernel.kernel);
+      ASSERT_TRUE(use) << kernel.name;
+      EXPECT_EQ(use->local_bytes, 0U) << kernel.name << " for " << capability;
+      EXPECT_GT(use->registers, 0U);
+      ++assembled;
+    }
+  }
+  EXPECT_GE(assembled, 6);
 }
 
 }  // namespace

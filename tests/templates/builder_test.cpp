@@ -169,6 +169,47 @@ TEST(Builder, OfNamedRowsTakesAnIndex) {
             "");
 }
 
+// Of groups of rows, by mma.sync: at most two blocks for each multiprocessor.
+TEST(Builder, OfGroupsTakesEndsAndAMatrixForEach) {
+  const Template& kernel = *testing::built().find("grouped_mma_tn_64x64x32_f2_d16");
+  const auto grouped = [] {
+    attacca_gemm_arguments arguments = plain();
+    arguments.group_ends = at(0x4000);
+    arguments.group_stride = 1;
+    arguments.groups = 7;
+    return arguments;
+  };
+  const auto with = [&](auto change) {
+    attacca_gemm_arguments arguments = grouped();
+    change(arguments);
+    return refusal(kernel, arguments);
+  };
+  EXPECT_EQ(with([](auto&) {}), "");
+  EXPECT_EQ(with([](auto& g) { g.groups = 0; }), "0 groups; 1 to 512 are taken");
+  EXPECT_EQ(with([](auto& g) { g.groups = 513; }), "513 groups; 1 to 512 are taken");
+  EXPECT_EQ(with([](auto& g) { g.batch = 2; }), "2 batches of groups");
+  EXPECT_EQ(with([](auto& g) { g.group_ends = at(0x4002); }),
+            "the ends of groups must be aligned to 4 bytes, not to 2");
+  EXPECT_EQ(with([](auto& g) {
+              g.a_rows = {at(0x5000), 1, 4, 70};
+            }),
+            "the template reads A's rows by no index");
+  EXPECT_EQ(with([](auto& g) { g.b.batch_stride = 12; }),
+            "steps of B along group must be a multiple of 16 bytes, not 24");
+  EXPECT_EQ(with([](auto& g) { g.a.row_stride = 68; }),
+            "steps of A along m must be a multiple of 16 bytes, not 136");
+  EXPECT_EQ(with([](auto& g) { g.m = g.n = INT32_MAX; }),
+            "1.1259e+15 tiles are too many for 32 bits");
+  attacca_gemm_arguments arguments = grouped();
+  EXPECT_EQ(grid(kernel, arguments), "48,1,1");  // of up to 12 x 4 tiles
+  arguments.sm_count = 11;
+  EXPECT_EQ(grid(kernel, arguments), "22,1,1");
+  arguments.m = 3;
+  EXPECT_EQ(grid(kernel, arguments), "12,1,1");  // each row may be a group's
+  arguments.m = 0;
+  EXPECT_EQ(grid(kernel, arguments), "0,1,1");
+}
+
 TEST(Builder, IgnoresStridesOfAxesOfOne) {
   attacca_gemm_arguments arguments = plain();
   arguments.m = 1;

@@ -418,8 +418,49 @@ TEST(Candidates, GroupsOfRows) {
                        "300 groups; 1 to 256"));
   EXPECT_TRUE(ranked(candidates(of(64, 300, "1536, 2048", kPlain)), kFew));
   EXPECT_TRUE(mentions(reasons(candidates(product(512, 1024, 512)))[kFew], "groups of rows alone"));
-  EXPECT_TRUE(
-      candidates(of(64, 8, "1536, 2048", kPlain), *gpu::known_device("a100")).ranked.empty());
+}
+
+bool is_portable(const std::string& kernel) {
+  return kernel.starts_with("grouped_mma_");
+}
+
+// Devices other than Hopper's have the kernels of mma.sync for groups of rows. On Hopper they are
+// taken only where they are named, and leave the other candidates as they are.
+TEST(Candidates, GroupsOfRowsOnEveryDevice) {
+  constexpr const char* kPortable = "grouped_mma_tn_64x64x32_f2_d16";
+  const auto of = [](int64_t rows, const std::string& dtype, ir::Mode mode) {
+    return problem(fmt::format("x: {1}[4096, 2048], i: s32[{0}], w: {1}[8, 1536, 2048], o: s32[8], "
+                               "t: {1}[{0}, 1]",
+                               rows, dtype),
+                   "return silu(grouped_matmul(gather(x, i), transpose(w), o)) * t",
+                   {.symbols = {}, .mode = mode});
+  };
+  for (const char* dtype : {"bf16", "f16"})
+    for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager})
+      for (const int64_t rows : {1, 8, 64, 4096, 32768}) {
+        const problem::Problem each = of(rows, dtype, mode);
+        for (const char* name : {"a100", "l40s", "rtx4090", "b200", "rtx5090"}) {
+          const launch::Candidates all = candidates(each, *gpu::known_device(name));
+          EXPECT_TRUE(ranked(all, kPortable)) << name;
+          for (const launch::Candidate& candidate : all.ranked)
+            EXPECT_TRUE(is_portable(candidate.kernel)) << candidate.kernel;
+          EXPECT_TRUE(launch::gathers_before(each, *find(all, kPortable), built()));
+        }
+        for (const char* name : {"h100", "h200"}) {
+          const gpu::DeviceInfo device = *gpu::known_device(name);
+          const launch::Candidates all = candidates(each, device);
+          EXPECT_GE(all.ranked.size(), 3U);
+          EXPECT_EQ(reasons(all)[kPortable], "this device runs it only if it is named");
+          launch::Candidates named = fused_candidates(each, built(), device, {"grouped_mma_*"});
+          EXPECT_TRUE(ranked(named, kPortable));
+          std::erase_if(named.ranked,
+                        [](const auto& candidate) { return is_portable(candidate.kernel); });
+          EXPECT_EQ(named.ranked, all.ranked);
+        }
+      }
+  EXPECT_TRUE(mentions(
+      reasons(candidates(of(8, "f32", ir::Mode::Fp32), *gpu::known_device("a100")))[kPortable],
+      "no f32 inputs"));
 }
 
 // Kernels that read rows by an index compete with others, before which a kernel gathers the rows.

@@ -1,6 +1,6 @@
 // One emulated kernel. Everything of it is local to this file: others are compiled from the same
-// sources with other DEFINES. EMULATED_POINTWISE,
-// EMULATED_WGMMA, EMULATED_GROUPED, EMULATED_GROUPED_CODES, EMULATED_PACKED_WGMMA, EMULATED_PACKED,
+// sources with other DEFINES. EMULATED_POINTWISE, EMULATED_WGMMA, EMULATED_GROUPED,
+// EMULATED_GROUPED_CODES, EMULATED_GROUPED_MMA, EMULATED_PACKED_WGMMA, EMULATED_PACKED,
 // EMULATED_WIDE, EMULATED_DOT: which of the kernels.
 #include <cmath>
 #include <cstdarg>
@@ -40,6 +40,10 @@ namespace emulated = attacca_wgmma;
 #include "grouped_codes/builder.cpp"
 #include "grouped_codes/gemm.cuh"
 namespace emulated = attacca_wgmma;
+#elif EMULATED_GROUPED_MMA
+#include "grouped_mma/builder.cpp"
+#include "grouped_mma/gemm.cuh"
+namespace emulated = attacca_grouped_mma;
 #elif EMULATED_WGMMA
 #include "wgmma/builder.cpp"
 #include "wgmma/gemm.cuh"
