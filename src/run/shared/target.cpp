@@ -5,9 +5,9 @@
 namespace attacca::run {
 namespace {
 
-// The grouped templates are for this compute capability alone.
+// The grouped templates are for compute capabilities from this one on.
 bool fuses_grouped(const gpu::Device& device) {
-  return device.info().capability() == 90;
+  return device.info().capability() >= 80;
 }
 
 }  // namespace
