@@ -39,7 +39,7 @@ RANKS = {
               ["_compare", "_report"], ["_agree", "_verdicts"], ["_judge"], ["_rewrite"],
               ["_backend", "_models"],
               ["__init__"]],
-    "torch/_graph": [["__init__", "table"], ["importer"],
+    "torch/_graph": [["__init__", "sizes", "table"], ["importer"],
                      ["collectives", "kernels", "memory", "rows"], ["static"],
                      ["configurations", "regions"], ["replace", "surroundings"],
                      ["exchanges", "together"]],

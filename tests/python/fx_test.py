@@ -15,8 +15,9 @@ import attacca
 import attacca.torch
 import scaled_groups
 from attacca.torch._graph import regions
-from attacca.torch._graph.importer import Importer, dim_text
+from attacca.torch._graph.importer import Importer
 from attacca.torch._graph.regions import find
+from attacca.torch._graph.sizes import dim_text
 from attacca.torch._graph.table import FX, row_of
 from attacca.torch._rewrite import Options, judge_decisions, rewrite
 
@@ -405,6 +406,40 @@ class Texts(unittest.TestCase):
         size = list(module.graph.nodes)[-2].meta["val"].shape[0]
         self.assertRegex(dim_text(size), r"^s\d+\*s\d+ \+ s\d+\*s\d+$")
         self.assertEqual(dim_text(7), "7")
+
+
+class ResultsOfTheCore(unittest.TestCase):
+    """Regions whose results the core chooses among values that are equal for the mode "fp32"."""
+
+    def compare(self, function, args, wanted):
+        """Compares the rewritten graph with f64: the error must not be above the graph's own."""
+        module = make_fx(function, decomposition_table=select_decomp_table())(*args)
+        plain = module(*args)
+        exact = function(*(each.double() for each in args))
+        self.assertEqual(rewrite(module.graph, ALWAYS), wanted)
+        module.graph.lint()
+        module.recompile()
+        for got, eager, true in zip(module(*args), plain, exact):
+            self.assertEqual((got.dtype, got.shape), (eager.dtype, eager.shape))
+            error, eagers = ((each.double() - true).abs().mean() for each in (got, eager))
+            self.assertLessEqual(error, 1.1 * eagers)
+
+    def test_a_sum_that_is_read_as_it_is_and_in_f32(self):
+        def residual(x, w, r, w2):  # T5's
+            h = r + x @ w
+            n = h.float() if h.dtype == torch.bfloat16 else h
+            n = (n * torch.rsqrt(n.pow(2).mean(-1, keepdim=True) + 1e-6)).to(h.dtype)
+            return h + torch.relu(n @ w2), h
+
+        args = [torch.randn(32, 16), torch.randn(16, 16), torch.randn(32, 16), torch.randn(16, 16)]
+        self.compare(residual, [each.bfloat16() for each in args], 2)
+
+    def test_a_product_that_a_wider_sum_reads(self):
+        def scores(q, k, bias):  # MPT's
+            return torch.softmax(q @ k.mT * 0.25 + bias, -1), q
+
+        self.compare(scores, (torch.randn(2, 30, 8).bfloat16(), torch.randn(2, 50, 8).bfloat16(),
+                              torch.randn(2, 30, 50)), 1)
 
 
 class StoredProducts(unittest.TestCase):

@@ -23,7 +23,7 @@ from torch import nn
 import attacca
 import attacca.torch
 from attacca.torch import _backend, _report
-from attacca.torch._graph.importer import dim_text
+from attacca.torch._graph.sizes import dim_text
 from attacca.torch._ops import region
 
 ALWAYS = {"policy": "always"}
@@ -251,6 +251,62 @@ class Compiled(unittest.TestCase):
         self.assertEqual([len(graph.fused) for graph in attacca.torch.report().graphs], [1])
         self.assertEqual([dim_text(_size(name)) for name in ("s8", "s32", "s64", "s77")],
                          ["s8_size", "s32_size", "s64_size", "s77"])
+
+    def test_sizes_that_are_no_sums_of_products(self):
+        kernel, weight, bias = torch.randn(16, 4, 3), torch.randn(12, 16), torch.randn(12)
+        wide = torch.randn(16, 12)
+
+        def convolved(x):
+            y = F.conv1d(x, kernel, stride=2).transpose(1, 2)
+            return F.gelu(F.linear(y, weight, bias))
+
+        def halved(x):
+            return torch.relu(x[:, :x.shape[1] // 2] @ wide)
+
+        def joined(x, y):
+            return torch.relu(torch.cat([x, y], 1) @ wide) * 2
+
+        def attended(q, k, new):
+            return torch.softmax(q @ torch.cat([k, new], 1).mT * 0.5, -1)
+
+        def merged(x, y, r):  # the view's extents are no multiples of the sum's for the text
+            return (torch.relu(torch.cat([x, y], 0) @ wide) + r).view(2, -1, 12)
+
+        def shapes(*each):
+            return [torch.randn(shape) for shape in each]
+        for function, *calls in (
+                (convolved, *(shapes((2, 4, n)) for n in (20, 21, 33))),
+                (halved, *(shapes((2, n, 16)) for n in (5, 6, 9))),
+                (joined, *(shapes((2, m, 16), (2, n, 16)) for m, n in ((5, 3), (4, 6), (3, 9)))),
+                (attended, *(shapes((2, m, 16), (2, n, 16), (2, m, 16))
+                             for m, n in ((5, 3), (4, 6), (3, 9)))),
+                (merged, *(shapes((m, 16), (n, 16), (m + n, 12)) for m, n in ((5, 9), (4, 6))))):
+            with self.subTest(function.__name__), torch.no_grad():
+                torch._dynamo.reset()
+                attacca.torch.reset()
+                compiled = torch.compile(function, backend=fusing_alone, dynamic=True)
+                for arguments in calls:
+                    torch.testing.assert_close(compiled(*arguments), function(*arguments),
+                                               rtol=1e-4, atol=1e-4)
+                graphs = attacca.torch.report().graphs
+                self.assertEqual([len(graph.fused) for graph in graphs], [1] * len(graphs))
+
+    def test_a_size_that_torch_knows_to_be_equal_to_another(self):
+        bias, weight = torch.randn(4, 1, 64), torch.randn(16, 16)
+
+        def attended(x):
+            q = (x @ weight).relu().view(1, -1, 4, 4).transpose(1, 2)
+            return (q @ q.mT + bias[:, :, max(0, 64 - q.shape[2]):]).relu()
+        compiled = torch.compile(attended, backend=fusing_alone)
+        with torch.no_grad():
+            for rows in (5, 9):
+                x = torch.randn(rows, 16)
+                torch._dynamo.mark_dynamic(x, 0)
+                torch.testing.assert_close(compiled(x), attended(x), rtol=1e-4, atol=1e-4)
+        graphs = attacca.torch.report().graphs
+        self.assertEqual([len(graph.fused) for graph in graphs], [1])
+        self.assertRegex([left.reason for left in graphs[0].left if left.op == "aten.add"][0],
+                         r"^its operand \w+: size .*Max.* is not a sum of products$")
 
     def test_training_passes_through_untouched(self):
         model = Mlp()

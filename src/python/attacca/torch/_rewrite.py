@@ -348,9 +348,9 @@ def sizes_at_hand(region: Region, plan: Plan) -> dict[str, int]:
     sizes: dict[str, int] = {}
     for layout, node in zip(engine_of(plan).signature.inputs, region.inputs):
         for dim, size in zip(layout.shape, node.meta["val"].shape):
-            linear = dim.linear()
-            if linear is not None and linear[1:] == (1, 0):
-                sizes[linear[0]] = hint(size)
+            if linear := dim.linear():
+                symbol, factor, offset = linear
+                sizes.setdefault(symbol, (hint(size) - offset) // factor)
     if missing := set(plan.symbols) - set(sizes):
         raise Error(f"size {sorted(missing)[0]} is unknown while compiling")
     return sizes

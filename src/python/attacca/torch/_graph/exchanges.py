@@ -13,10 +13,11 @@ from ..._functions.table import Refused
 from .._ops.text_argument import written
 from .._parallel import ops
 from .collectives import GATHER, REDUCE, SCATTER, WAIT
-from .importer import Importer, dim_text, dtype_of
+from .importer import Importer, dtype_of
 from .regions import Left, Region
 from .replace import remove_unused
 from .rows import RESHAPES, ByRows, columns_of
+from .sizes import dim_text
 
 _ELSEWHERE = "the gathered rows are read elsewhere, too"
 

@@ -8,47 +8,14 @@ from typing import Any
 
 import torch
 
-from ..._arguments import LONG_NAMES
 from ..._frameworks import Torch
 from ..._functions.binding import understood
 from ..._functions.parts import sliced
 from ..._functions.table import Call, Made, Refused, Row
+from .sizes import Sizes
 from .table import UNKNOWN, row_of
 
 _DTYPES = Torch.names()
-# these are not names in the text form
-_RESERVED = {*LONG_NAMES, "return", "true", "false", "inf", "nan"}
-
-
-def dim_text(size: Any) -> str:
-    """An extent or stride in the text form.
-
-    Raises:
-        Refused: It is not a sum of products of symbols.
-    """
-    if isinstance(size, int):
-        return str(size)
-    import sympy
-
-    expression = sympy.expand(size.node.shape_env.simplify(size.node.expr))
-    terms = []
-    for term in sympy.Add.make_args(expression):
-        factor, rest = term.as_coeff_Mul()
-        factors = [] if rest == 1 else list(sympy.Mul.make_args(rest))
-        names: list[str] = []
-        for each in factors:
-            base, exponent = each.as_base_exp()
-            if not base.is_Symbol or not exponent.is_Integer or exponent < 1:
-                raise Refused(f"size {expression} is not a sum of products")
-            name = str(base)  # torch counts symbols: s32, s64
-            names += [f"{name}_size" if name in _RESERVED else name] * int(exponent)
-        if not factor.is_Integer:
-            raise Refused(f"size {expression} is not a sum of products")
-        numbers = [str(abs(int(factor)))] if abs(factor) != 1 or not names else []
-        terms.append(("-" if factor < 0 else "+", "*".join(numbers + names)))
-    terms.sort(key=lambda term: term[0])  # "+" first
-    text = " ".join(f"{sign} {product}" for sign, product in terms)
-    return text[2:] if text.startswith("+") else "-" + text[2:]
 
 
 def dtype_of(node: torch.fx.Node) -> str:
@@ -63,15 +30,15 @@ def dtype_of(node: torch.fx.Node) -> str:
     return _DTYPES[dtype]
 
 
-def shape_text(node: torch.fx.Node) -> str:
-    return "[" + ", ".join(map(dim_text, node.meta["val"].shape)) + "]"
+def _shape_text(node: torch.fx.Node, sizes: Sizes) -> str:
+    return "[" + ", ".join(map(sizes.text, node.meta["val"].shape)) + "]"
 
 
 class NodeCall(Call):
     """A node as the table's writers see it."""
 
-    def __init__(self, node: torch.fx.Node, name: str):
-        self.node, self.name = node, name
+    def __init__(self, node: torch.fx.Node, name: str, written_sizes: Sizes):
+        self.node, self.name, self._written_sizes = node, name, written_sizes
 
     def is_tensor(self, value: Any) -> bool:
         if isinstance(value, torch.fx.Node) and not isinstance(value.meta.get("val"), torch.Tensor):
@@ -99,7 +66,7 @@ class NodeCall(Call):
     @property
     def shape(self) -> str:
         """The result's."""
-        return shape_text(self.node)
+        return _shape_text(self.node, self._written_sizes)
 
     @property
     def device(self) -> Any:
@@ -113,7 +80,7 @@ class NodeCall(Call):
         return _DTYPES[dtype]
 
     def extent_text(self, extent: Any) -> str:
-        return dim_text(extent)
+        return self._written_sizes.text(extent)
 
     def reshape(self, text: str, sizes: Callable[[], Sequence[int]]) -> Made:
         if not isinstance(self.node.meta["val"], torch.Tensor):
@@ -149,10 +116,21 @@ def _op(target: Any) -> str:
 
 
 class Importer:
-    """Translates the nodes of one graph, each once."""
+    """Translates the nodes of one graph, each once.
 
-    def __init__(self) -> None:
+    Attributes:
+        sizes: How sizes are written.
+    """
+
+    def __init__(self, sizes: Sizes | None = None) -> None:
+        self.sizes = sizes or Sizes()
         self._statements: dict[torch.fx.Node, str | Refused] = {}
+
+    def writing(self, sizes: Sizes) -> Importer:
+        """An importer that writes sizes in another way, for nodes that this one has translated."""
+        other = Importer(sizes)
+        other._statements = {node: text for node, text in self._statements.items() if not text}
+        return other
 
     def statement(self, node: torch.fx.Node) -> str:
         """The statement that computes the node from the names of others; "" if others need none.
@@ -174,20 +152,17 @@ class Importer:
     def type_text(self, node: torch.fx.Node) -> str:
         """The node as an input: "bf16[M, 64]", with its strides where it is not row-major."""
         value = node.meta["val"]
-        shape = [dim_text(size) for size in value.shape]
+        shape = [self.sizes.text(size) for size in value.shape]
         dtype = self.dtype(node)
-        try:
-            strides = [dim_text(stride) for stride in value.stride()]
-        except Refused:
-            strides = []  # the input is taken row-major, and copied if it is not
+        strides = [self.sizes.text(stride) for stride in value.stride()]
         step, dense = 1, []
         for size in reversed(value.shape):
             dense.append(step)
             step = step * size
-        expected = [dim_text(stride) for stride in reversed(dense)]
+        expected = [self.sizes.text(stride) for stride in reversed(dense)]
         places = [i for i, size in enumerate(value.shape)
                   if not (isinstance(size, int) and size == 1)]
-        if not strides or "0" in strides or all(strides[i] == expected[i] for i in places):
+        if "0" in strides or all(strides[i] == expected[i] for i in places):
             return f"{dtype}[{', '.join(shape)}]"
         return f"{dtype}[{', '.join(shape)}; {', '.join(strides)}]"
 
@@ -217,7 +192,6 @@ class Importer:
         if not isinstance(node.meta.get("val"), torch.Tensor):
             raise Refused("its result is not a tensor")
         dtype_of(node)
-        shape_text(node)
         return f'{written.first}"{node.name}" = {written.text}'
 
     def _part(self, node: torch.fx.Node) -> str:
@@ -229,7 +203,9 @@ class Importer:
         if not isinstance(written, list):
             raise Refused("part of an op that is not translated")
         text = written[index].text  # type: ignore[index]
-        return f"reshape({text}, {shape_text(node)})" if self.op(parts) == "aten.unbind" else text
+        if self.op(parts) != "aten.unbind":
+            return text
+        return f"reshape({text}, {_shape_text(node, self.sizes)})"
 
     def _written(self, node: torch.fx.Node) -> Made | list[Made]:
         name = self.op(node)
@@ -242,7 +218,8 @@ class Importer:
         for operand in node.all_input_nodes:
             if isinstance(operand.meta.get("val"), torch.Tensor):
                 dtype_of(operand)
-        written: Made | list[Made] = row.write(NodeCall(node, name), **self._bound(row, node))
+        call = NodeCall(node, name, self.sizes)
+        written: Made | list[Made] = row.write(call, **self._bound(row, node))
         return written
 
     @staticmethod

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import torch
 
 from ..._functions.table import Refused
-from .importer import Importer, dim_text
+from .importer import Importer
+from .sizes import dim_text
 
 _WRAPPER = "triton_kernel_wrapper_functional"
 _UNINITIALISED = {"aten.empty", "aten.empty_like", "aten.empty_strided", "aten.empty_permuted",

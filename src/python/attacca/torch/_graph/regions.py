@@ -7,6 +7,7 @@ that a region reads is computed before its level, so that no region depends on i
 from __future__ import annotations
 
 import functools
+import graphlib
 import json
 import math
 import re
@@ -22,9 +23,10 @@ from ..._errors import Error
 from ..._functions.table import Refused
 from .._ops.region import has_kernel
 from .collectives import overlapped
-from .importer import Importer, dim_text
+from .importer import Importer
 from .kernels import is_stand_in
 from .memory import bound_to_memory
+from .sizes import Sizes, dim_text
 from .static import hint
 
 # Ops that a region may contain although they are used outside of it too: computing them again costs
@@ -47,6 +49,7 @@ class Region(NamedTuple):
     outputs: list[torch.fx.Node]
     covers: list[torch.fx.Node]  # the nodes that the call replaces
     bare: bool = False  # a product without an epilogue
+    sizes: Sizes | None = None  # how the text writes sizes
 
 
 class Left(NamedTuple):
@@ -236,15 +239,22 @@ def _name(node: torch.fx.Node) -> str:
     return f'"{node.name}"'
 
 
+def _is_tensor(node: torch.fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), torch.Tensor)
+
+
 def _tensors(nodes: Any) -> list[torch.fx.Node]:
-    return [n for n in nodes if isinstance(n.meta.get("val"), torch.Tensor)]
+    return [node for node in nodes if _is_tensor(node)]
 
 
 def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx.Node]) -> str:
-    known = set(sources([[_dim(dim_text(size)) for size in value.meta["val"].shape]
-                         for value in values]))
+    known = set(sources(_shapes(importer.sizes, values)))
     return ", ".join(f"{_name(name)}: {_type(importer.type_text(value), known)}"
                      for name, value in zip(names, values))
+
+
+def _shapes(sizes: Sizes, values: list[torch.fx.Node]) -> list[list[Dim]]:
+    return [[_dim(sizes.text(size)) for size in value.meta["val"].shape] for value in values]
 
 
 def _type(text: str, known: set[str]) -> str:
@@ -259,7 +269,7 @@ def _type(text: str, known: set[str]) -> str:
 def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Region:
     """The region with some inputs replaced by other nodes, whose strides may differ."""
     inputs = [replaced.get(node, node) for node in region.inputs]
-    importer = Importer()
+    importer = Importer(region.sizes)
     before, after = (_types(importer, region.inputs, nodes) for nodes in (region.inputs, inputs))
     return region._replace(inputs=inputs,
                            graph=region.graph.replace(f"({before}) {{", f"({after}) {{", 1))
@@ -297,12 +307,13 @@ def _operands(nodes: list[torch.fx.Node]) -> list[torch.fx.Node]:
 
 
 def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[torch.fx.Node],
-                   regions: list[Region], left: list[Left]) -> None:
+                   regions: list[Region], left: list[Left], plain: bool = False) -> None:
+    """Finds the regions of a level; ``plain``: leaves out what has sizes that are no sums of
+    products."""
+    given = _operands(nodes)
+    inputs, nodes = _readable(importer, given, nodes, left, plain)
     inside = set(nodes) | sizes
     outputs = [n for n in _tensors(nodes) if any(user not in inside for user in n.users)]
-    inputs, nodes = _readable(importer, _operands(nodes), nodes, left)
-    readable = set(nodes)
-    outputs = [n for n in outputs if n in readable]
     if not outputs:
         return
     try:
@@ -310,45 +321,87 @@ def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[to
                              str(outputs[0].meta["val"].device))
     except Error as error:
         kernels = [node for node in nodes if is_stand_in(node)]
+        if not plain and any(_unreadable(importer, node, True) for node in [*given, *nodes]):
+            # torch may know that such a size equals another one, which the text does not say.
+            _find_in_level(importer, nodes, sizes, regions, left, True)
+            return
         left += [Left(n.name, Importer.op(n), str(error)) for n in kernels or nodes
                  if is_product_op(n)]
         if kernels:  # the other nodes may make regions without them
             _find_in_level(importer, [node for node in nodes if node not in kernels], sizes,
-                           regions, left)
+                           regions, left, plain)
         return
     by_name = {node.name: node for node in [*inputs, *nodes]}
     computed = {by_name[name] for region in found["regions"] for name in region["outputs"]
                 if name in by_name}
+    made: list[Region] = []
+    widened: list[tuple[Region, str]] = []  # with results that the core's regions do not have
     for region in found["regions"]:
         if region["kind"] not in ("gemm", "gated gemm", "user kernel"):
             continue
+        product = region["gemms"][0]["node"] if region["gemms"] else region["kernel"]["node"]
         try:
-            regions.append(_region(importer, region, by_name, set(inputs), computed, sizes))
+            made.append(_region(importer, region, by_name, set(inputs), computed, sizes))
+            if not {node.name for node in made[-1].outputs} <= set(region["outputs"]):
+                widened.append((made[-1], product))
         except Refused as reason:
-            product = region["gemms"][0]["node"] if region["gemms"] else region["kernel"]["node"]
             left.append(Left(product, "product", str(reason)))
+    while widened and _depend_on_each_other(made):
+        dropped, product = widened.pop()
+        made.remove(dropped)
+        left.append(Left(product, "product", "a region of it would depend on itself"))
+    regions += made
     # The core's nodes that are parts of an FX node have no name in the graph.
     left += [Left(r["node"], r["op"], r["reason"]) for r in found["not_fused"]
              if r["node"] in by_name]
 
 
+def _depend_on_each_other(regions: list[Region]) -> bool:
+    """Whether a region's call would read what is computed from its own results."""
+    place = {node: i for i, region in enumerate(regions) for node in region.outputs}
+    reads: dict[int, set[int]] = {}
+    for i, region in enumerate(regions):
+        seen, pending = set(region.inputs), list(region.inputs)
+        while pending:
+            node = pending.pop()
+            if node not in place:
+                new = set(node.all_input_nodes) - seen
+                seen |= new
+                pending += new
+        reads[i] = {place[node] for node in seen if node in place}
+    try:
+        graphlib.TopologicalSorter(reads).prepare()
+    except graphlib.CycleError:
+        return True
+    return False
+
+
+def _unreadable(importer: Importer, node: torch.fx.Node, plain: bool) -> str:
+    """Why a tensor cannot be written as an input; "": it can be."""
+    try:
+        importer.type_text(node)
+        for size in node.meta["val"].shape if plain else ():
+            dim_text(size)
+    except Refused as reason:
+        return str(reason)
+    return ""
+
+
 def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
-              left: list[Left]) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
+              left: list[Left], plain: bool) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
     """The inputs and nodes without the inputs whose type cannot be written, and without what
     depends on them."""
-    dropped: set[torch.fx.Node] = set()
-    for node in inputs:
-        try:
-            importer.type_text(node)
-        except Refused:
-            dropped.add(node)
+    dropped = {node: f"its operand {node.name}: {reason}" for node in inputs
+               if (reason := _unreadable(importer, node, plain))}
     kept = []
     for node in nodes:
-        if dropped & set(node.all_input_nodes):
-            dropped.add(node)
-            if is_product_op(node):
-                left.append(Left(node.name, Importer.op(node),
-                                 "an operand's size or dtype cannot be written"))
+        reason = next((dropped[each] for each in node.all_input_nodes if each in dropped), "")
+        if plain and not reason and _is_tensor(node):
+            reason = _unreadable(importer, node, plain)
+        if reason:
+            dropped[node] = reason
+            if is_product_op(node) or not set(node.all_input_nodes).isdisjoint(inputs):
+                left.append(Left(node.name, Importer.op(node), reason))
         else:
             kept.append(node)
     return _operands(kept), kept
@@ -362,10 +415,7 @@ def _region(importer: Importer, region: dict[str, Any],
     Raises:
         Refused: It cannot be one.
     """
-    missing = [n for n in region["outputs"] if n not in by_name]
-    if missing:
-        raise Refused(f"the value {missing[0]} is not a node of the graph")
-    outputs = _stored_once([by_name[name] for name in region["outputs"]])
+    outputs = _stored_once(_results(region, by_name, sizes))
     stop = given | {by_name[name] for name in region["inputs"] if name in by_name}
     if any(name not in by_name for name in region["inputs"]):
         # Values between nodes, such as sums of quantised weights: this region computes them, from
@@ -380,11 +430,34 @@ def _region(importer: Importer, region: dict[str, Any],
         covers[node] = None
         pending += [n for n in node.all_input_nodes if n not in stop and by_name.get(n.name) is n]
     nodes = [node for node in by_name.values() if node in covers and node not in sizes]
-    for node in nodes:
-        if node not in outputs and Importer.op(node) not in VIEWS | GATHERS \
-                and not all(user in covers or user in sizes for user in node.users):
-            raise Refused(f"{node.name} is also used outside")
-    return region_of(importer, nodes, outputs, _is_bare(region))
+    # The core may have made readers read another value, such as the same in f32.
+    outputs = _stored_once([*outputs, *(
+        node for node in nodes if node not in outputs and Importer.op(node) not in VIEWS | GATHERS
+        and not all(user in covers or user in sizes for user in node.users))])
+    more = [node for node in outputs if node.name not in region["outputs"]]
+    own = {op["name"] for op in region["ops"]}
+    if more and (not computed.isdisjoint(more) or any(
+            is_product_op(node) and node.name not in own for node in nodes)):
+        raise Refused(f"{more[0].name} is also used outside")
+    return region_of(importer, nodes, outputs, _is_bare(region, by_name))
+
+
+def _results(region: dict[str, Any], by_name: dict[str, torch.fx.Node],
+             sizes: set[torch.fx.Node]) -> list[torch.fx.Node]:
+    """The nodes whose values a region of the core gives. Where it gives a value that is no node,
+    such as a sum's operand in the sum's dtype, these are the nodes that others read.
+
+    Raises:
+        Refused: There are none.
+    """
+    outputs = [by_name[name] for name in region["outputs"] if name in by_name]
+    if len(outputs) < len(region["outputs"]):
+        inside = [by_name[op["name"]] for op in region["ops"] if op["name"] in by_name]
+        outputs += [node for node in inside if node not in outputs and any(
+            user not in inside and user not in sizes for user in node.users)]
+    if not outputs:
+        raise Refused("its result is not a node of the graph")
+    return outputs
 
 
 def _stored_once(outputs: list[torch.fx.Node]) -> list[torch.fx.Node]:
@@ -424,20 +497,40 @@ def region_of(importer: Importer, nodes: list[torch.fx.Node], outputs: list[torc
         Refused: A node cannot be written, or a size is not an extent of what the nodes read.
     """
     inputs = _operands(nodes)
-    shapes = [[_dim(dim_text(size)) for size in node.meta["val"].shape] for node in inputs]
-    known = sources(shapes)
-    wanted = {symbol for node in nodes if isinstance(node.meta["val"], torch.Tensor)
-              for size in node.meta["val"].shape for symbol in _dim(dim_text(size)).symbols}
-    wanted |= {symbol for shape in shapes for dim in shape for symbol in dim.symbols}
-    if unknown := sorted(wanted - set(known)):
-        raise Refused(f"size {unknown[0]} is not an extent of its inputs")
+    sizes = _solvable(importer.sizes, inputs, nodes)
+    if sizes is not importer.sizes:
+        importer = importer.writing(sizes)
     name = "_".join(node.name for node in outputs)
     return Region(_text(importer, name, inputs, nodes, outputs, same), inputs, outputs, nodes,
-                  bare)
+                  bare, sizes)
 
 
-def _is_bare(region: dict[str, Any]) -> bool:
+def _solvable(sizes: Sizes, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node]) -> Sizes:
+    """How sizes are written, so that the inputs' extents tell all symbols: where s0 + s1 is an
+    extent and s0 alone is none, the sum is a symbol.
+
+    Raises:
+        Refused: There is no such way.
+    """
+    while True:
+        shapes = _shapes(sizes, inputs)
+        wanted = {symbol for shape in
+                  [*shapes, *_shapes(sizes, [node for node in nodes if _is_tensor(node)])]
+                  for dim in shape for symbol in dim.symbols}
+        unknown = wanted - set(sources(shapes))
+        if not unknown:
+            return sizes
+        other = None if any(map(is_stand_in, nodes)) else sizes.with_symbol_for(
+            (size for node in inputs for size in node.meta["val"].shape), unknown)
+        if other is None:
+            raise Refused(f"size {min(unknown)} is not an extent of its inputs")
+        sizes = other
+
+
+def _is_bare(region: dict[str, Any], by_name: Collection[str]) -> bool:
     if any(gemm["a"]["dtype"] != gemm["b"]["dtype"] for gemm in region["gemms"]):
         return False  # a copy of the bytes in the other operand's dtype is not made
-    computed = [op["op"] for op in region["ops"] if op["op"] not in _CORE_VIEWS]
+    left_out = {name for name in region["outputs"] if name not in by_name}
+    computed = [op["op"] for op in region["ops"]
+                if op["op"] not in _CORE_VIEWS and op["name"] not in left_out]
     return computed in (["matmul"], ["grouped_matmul"])

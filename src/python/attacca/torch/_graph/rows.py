@@ -14,7 +14,8 @@ import torch
 
 from ..._functions.table import Refused
 from .._parallel.ops import ROWS
-from .importer import Importer, dim_text, dtype_of
+from .importer import Importer, dtype_of
+from .sizes import dim_text
 
 RESHAPES = {"aten.view", "aten.reshape", "aten._unsafe_view"}
 _TURNS = {"aten.t", "aten.transpose", "aten.permute"}

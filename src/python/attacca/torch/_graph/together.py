@@ -164,12 +164,12 @@ def _reads_before(part: _Part, first: torch.fx.Node) -> bool:
 
 
 def _straddled(group: Sequence[_Part], regions: Sequence[Region]) -> bool:
-    """Whether another region has a result before the group's first and reads a value from behind
-    it: each could depend on the other, if both become calls."""
+    """Whether another region has a result before the group's first and reads that one or a value
+    from behind it: each could depend on the other, if both become calls."""
     first = group[0].first
     members = {part.place for part in group}
     return any(place not in members and min(region.outputs) < first
-               and any(views_behind(node, min(region.outputs)) is None and first < node
+               and any(views_behind(node, min(region.outputs)) is None and first <= node
                        for node in region.inputs)
                for place, region in enumerate(regions))
 
