@@ -79,6 +79,9 @@ TEST(OnnxReduce, Normalisations) {
   EXPECT_EQ(read_node(17, "LayerNormalization", {{"M", "4"}, {"4"}, {"4"}}),
             "(x - mean(x, axes=[1], keepdims=true)) * rsqrt(mean(square(x - mean(x, axes=[1], "
             "keepdims=true)), axes=[1], keepdims=true) + 1e-05) * y + z : f32[M, 4]");
+  // ONNX Runtime writes it into models of earlier opsets.
+  EXPECT_EQ(read_node(13, "LayerNormalization", {{"M", "4"}, {"4"}, {"4"}}),
+            read_node(17, "LayerNormalization", {{"M", "4"}, {"4"}, {"4"}}));
   EXPECT_EQ(read_node(17, "LayerNormalization", {{"M", "4"}, {"4"}}, {{"epsilon", 0.5f}},
                       onnx::TensorProto::FLOAT16),
             "cast((cast(x, f32) - mean(cast(x, f32), axes=[1], keepdims=true)) * "
