@@ -7,7 +7,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from attacca.torch._graph.importer import Importer
-from attacca.torch._graph.regions import is_product_op
+from attacca.torch._graph.nodes import is_product_op
 from attacca.torch._rewrite import Options, rewrite
 
 SIZE = 8

@@ -28,6 +28,8 @@ from attacca._plan import Decision
 from attacca.torch import _agree, _compare, _rewrite, _timing
 from attacca.torch._graph import regions, static, surroundings
 from attacca.torch._graph.importer import Importer
+from attacca.torch._graph.nodes import is_product_op
+from attacca.torch._graph.region import region_of
 from attacca.torch._graph.replace import moves_collectives, remove_unused, replace
 from attacca.torch._graph.together import MOST, find_together
 from attacca.torch._timing import Seconds
@@ -45,7 +47,7 @@ def products(text):
 def computed(graph):
     """How many products a graph computes, in regions or not."""
     return sum(products(node.args[1]) if Importer.op(node) == "attacca.region"
-               else regions.is_product_op(node)
+               else is_product_op(node)
                for node in graph.nodes if node.op == "call_function")
 
 
@@ -298,7 +300,7 @@ class Placing(unittest.TestCase):
         module.recompile()
         for got, expected in zip(module(*args), want):
             torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
-        self.assertFalse(any(regions.is_product_op(node) for node in module.graph.nodes))
+        self.assertFalse(any(is_product_op(node) for node in module.graph.nodes))
         return [Importer.op(node) for node in module.graph.nodes if node.op == "call_function"]
 
     def test_weights_that_are_transposed_between_the_products(self):
@@ -306,8 +308,8 @@ class Placing(unittest.TestCase):
             return torch.cumsum(x @ q.t(), 0), x @ k.view(4, 2, 16).view(8, 16).t()
 
         def with_views_as_inputs(graph):
-            nodes = [node for node in graph.nodes if regions.is_product_op(node)]
-            return regions.region_of(Importer(), nodes, nodes, True)
+            nodes = [node for node in graph.nodes if is_product_op(node)]
+            return region_of(Importer(), nodes, nodes, True)
         ops = self.replaced(function, X, WQ, WK, made=with_views_as_inputs)
         self.assertEqual(ops, ["aten.t", "aten.view", "aten.view", "aten.t", "attacca.region",
                                "getitem", "getitem", "aten.cumsum"])
@@ -317,8 +319,8 @@ class Placing(unittest.TestCase):
             return torch.cumsum(x @ q.t(), 0), x @ torch.cumsum(k, 0).t()
 
         def both(graph):
-            nodes = [node for node in graph.nodes if regions.is_product_op(node)]
-            return regions.region_of(Importer(), nodes, nodes, True)
+            nodes = [node for node in graph.nodes if is_product_op(node)]
+            return region_of(Importer(), nodes, nodes, True)
         ops = self.replaced(function, X, WQ, WK, made=both)
         self.assertEqual(ops[-4:], ["attacca.region", "getitem", "getitem", "aten.cumsum"])
 

@@ -10,7 +10,7 @@ from .._errors import Error
 from .._problems import Key, Machine, Row, distinct, machine, problems_of, rows_of
 from .._together import check_machines, on_all, ranks_of, spread
 from ._compare import Verdict
-from ._graph.regions import Region
+from ._graph.region import Region
 from ._ops.region import nameless
 from ._report_view import Measuring
 

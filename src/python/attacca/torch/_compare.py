@@ -16,7 +16,8 @@ from . import _timing
 from ._graph import static
 from ._graph.importer import Importer
 from ._graph.kernels import ORIGINALS, is_stand_in
-from ._graph.regions import GATHERS, VIEWS, Region, is_product_op
+from ._graph.nodes import GATHERS, VIEWS, is_product_op
+from ._graph.region import Region
 from ._graph.replace import remove_unused, replace
 from ._graph.surroundings import before, with_surroundings
 from ._ops import lowering

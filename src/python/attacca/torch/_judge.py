@@ -39,7 +39,8 @@ from ._compare import (
     inductors,
     is_atens,
 )
-from ._graph.regions import Region, is_product_op, operations
+from ._graph.nodes import is_product_op, operations
+from ._graph.region import Region
 from ._graph.static import Static
 from ._graph.surroundings import around, described, with_surroundings
 from ._graph.together import Together

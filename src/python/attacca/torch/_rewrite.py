@@ -16,15 +16,9 @@ from ._graph import kernels
 from ._graph.collectives import merge_gathers
 from ._graph.configurations import fastest
 from ._graph.exchanges import claim
-from ._graph.regions import (
-    Found,
-    Region,
-    find,
-    is_product_op,
-    operations,
-    reading,
-    writes_in_place,
-)
+from ._graph.nodes import is_product_op, operations, writes_in_place
+from ._graph.region import Region, reading
+from ._graph.regions import Found, find
 from ._graph.replace import moves_collectives, remove_unused, replace
 from ._graph.static import hint
 from ._graph.surroundings import around

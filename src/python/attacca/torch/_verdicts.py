@@ -10,7 +10,7 @@ import torch
 
 from .. import __version__, _core
 from ._compare import Run, Verdict
-from ._graph.regions import Region
+from ._graph.region import Region
 from ._kept import keep, recall
 
 

@@ -14,7 +14,8 @@ from .._ops.text_argument import written
 from .._parallel import ops
 from .collectives import GATHER, REDUCE, SCATTER, WAIT
 from .importer import Importer, dtype_of
-from .regions import Left, Region
+from .region import Region
+from .regions import Left
 from .replace import remove_unused
 from .rows import RESHAPES, ByRows, columns_of
 from .sizes import dim_text

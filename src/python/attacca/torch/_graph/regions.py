@@ -9,16 +9,13 @@ from __future__ import annotations
 import functools
 import graphlib
 import json
-import math
 import re
-from collections.abc import Collection, Mapping
-from types import MappingProxyType
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import torch
 
 from ... import _core
-from ..._dims import Dim, sources
 from ..._errors import Error
 from ..._functions.table import Refused
 from .._ops.region import has_kernel
@@ -26,30 +23,21 @@ from .collectives import overlapped
 from .importer import Importer
 from .kernels import is_stand_in
 from .memory import bound_to_memory
-from .sizes import Sizes, dim_text
-from .static import hint
+from .nodes import (
+    GATHERS,
+    VIEWS,
+    is_product_op,
+    is_tensor,
+    is_view,
+    operands_of,
+    sizes_alone,
+    tensors_of,
+    writes_in_place,
+)
+from .region import Region, region_of, text_of
+from .sizes import dim_text
 
-# Ops that a region may contain although they are used outside of it too: computing them again costs
-# nothing.
-VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "aten.squeeze",
-         "aten.permute",
-         "aten.t", "aten.transpose", "aten.expand", "aten.slice", "aten.select", "aten.full",
-         "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind",
-         "getitem"}
-# Ops whose rows a region reads where they lie.
-GATHERS = {"aten.index", "aten.index_select"}
 _CORE_VIEWS = {"transpose", "permute", "reshape", "slice", "broadcast"}
-
-
-class Region(NamedTuple):
-    """A product and what follows it, which become one call."""
-
-    graph: str  # the text form
-    inputs: list[torch.fx.Node]
-    outputs: list[torch.fx.Node]
-    covers: list[torch.fx.Node]  # the nodes that the call replaces
-    bare: bool = False  # a product without an epilogue
-    sizes: Sizes | None = None  # how the text writes sizes
 
 
 class Left(NamedTuple):
@@ -103,68 +91,6 @@ def find(graph: torch.fx.Graph) -> Found:
         if any(is_product_op(node) for node in nodes):
             _find_in_level(importer, nodes, sizes, regions, left)
     return Found(regions, left)
-
-
-_PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",
-                "aten._int_mm", "aten._scaled_mm", "aten._grouped_mm", "aten._scaled_grouped_mm",
-                "aten._scaled_grouped_mm_v2", "aten._weight_int8pack_mm",
-                "aten._weight_int4pack_mm", "aten._weight_int4pack_mm_for_cpu",
-                "aten._weight_int4pack_mm_with_scales_and_zeros", "attacca.quantized_linear",
-                "user_kernel"}
-
-
-def writes_in_place(graph: torch.fx.Graph) -> torch.fx.Node | None:
-    """The first node that writes in place, except for copies of results to inputs at the graph's
-    end."""
-    found: torch.fx.Node | None = None
-    node: torch.fx.Node
-    for node in graph.nodes:
-        if node.op != "call_function":
-            continue
-        schema = getattr(node.target, "_schema", None)
-        if schema is not None and schema.is_mutable:
-            found = found or node
-            into: Any = node.args[0]
-            if Importer.op(node) != "aten.copy_" or into.op != "placeholder":
-                return node
-        elif found is not None:
-            return found
-    return None
-
-
-def is_product_op(node: torch.fx.Node) -> bool:
-    """Whether a node is a matrix product of ATen, or a stand-in for a user's kernel."""
-    return node.op == "call_function" and Importer.op(node) in _PRODUCT_OPS
-
-
-def operations(product: torch.fx.Node) -> float:
-    """The multiplications of a product's node, about; 0: its sizes are unknown."""
-    try:
-        sizes = [math.prod(map(hint, node.meta["val"].shape))
-                 for node in product.all_input_nodes
-                 if isinstance(node.meta.get("val"), torch.Tensor)]
-        result = math.prod(map(hint, product.meta["val"].shape))
-    except (Error, AttributeError):
-        return 0.0
-    a, b = sorted([1, 1, *sizes])[-2:]
-    return math.sqrt(float(result) * a * b)  # M N times M K times K N
-
-
-_READS_SIZES = {"aten.sym_size", "aten.sym_stride", "aten.sym_numel", "aten.sym_storage_offset"}
-
-
-def sizes_alone(graph: torch.fx.Graph) -> set[torch.fx.Node]:
-    """Nodes that compute with sizes, and so do not depend on a tensor's elements."""
-    found: set[torch.fx.Node] = set()
-    for node in graph.nodes:
-        if node.op == "call_function" and Importer.op(node) in _READS_SIZES:
-            found.add(node)
-        elif isinstance(node.meta.get("val"),
-                        (int, float, torch.SymInt, torch.SymFloat, torch.SymBool)):
-            if node.op == "placeholder" or (node.op == "call_function" and node.all_input_nodes
-                                            and set(node.all_input_nodes) <= found):
-                found.add(node)
-    return found
 
 
 def _levels(graph: torch.fx.Graph, translated: set[torch.fx.Node],
@@ -232,92 +158,18 @@ def _explained_json(text: str, device: str) -> str:
     return explained(text, device).explain_json()
 
 
-_dim = functools.lru_cache(maxsize=4096)(Dim)
-
-
-def _name(node: torch.fx.Node) -> str:
-    return f'"{node.name}"'
-
-
-def _is_tensor(node: torch.fx.Node) -> bool:
-    return isinstance(node.meta.get("val"), torch.Tensor)
-
-
-def _tensors(nodes: Any) -> list[torch.fx.Node]:
-    return [node for node in nodes if _is_tensor(node)]
-
-
-def _types(importer: Importer, names: list[torch.fx.Node], values: list[torch.fx.Node]) -> str:
-    known = set(sources(_shapes(importer.sizes, values)))
-    return ", ".join(f"{_name(name)}: {_type(importer.type_text(value), known)}"
-                     for name, value in zip(names, values))
-
-
-def _shapes(sizes: Sizes, values: list[torch.fx.Node]) -> list[list[Dim]]:
-    return [[_dim(sizes.text(size)) for size in value.meta["val"].shape] for value in values]
-
-
-def _type(text: str, known: set[str]) -> str:
-    """A type without strides that have unknown symbols: the input is then taken row-major, and
-    copied if it is not."""
-    typed, _, strides = text.rstrip("]").partition(";")
-    unknown = {symbol for stride in strides.split(",")
-               for symbol in _dim(stride).symbols} - known if strides else set()
-    return f"{typed}]" if unknown else text
-
-
-def reading(region: Region, replaced: dict[torch.fx.Node, torch.fx.Node]) -> Region:
-    """The region with some inputs replaced by other nodes, whose strides may differ."""
-    inputs = [replaced.get(node, node) for node in region.inputs]
-    importer = Importer(region.sizes)
-    before, after = (_types(importer, region.inputs, nodes) for nodes in (region.inputs, inputs))
-    return region._replace(inputs=inputs,
-                           graph=region.graph.replace(f"({before}) {{", f"({after}) {{", 1))
-
-
-_NONE: Mapping[torch.fx.Node, torch.fx.Node] = MappingProxyType({})
-
-
-def _text(importer: Importer, name: str, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node],
-          outputs: list[torch.fx.Node], same: Mapping[torch.fx.Node, torch.fx.Node] = _NONE) -> str:
-    types = _types(importer, inputs, inputs)
-    lines = []
-    for node in nodes:
-        text = importer.statement(node)
-        if text and same.get(node, node) is node:
-            for equal, kept in same.items():
-                text = text.replace(_name(equal), _name(kept))
-            lines.append(text)
-    # One line: Inductor writes it into comments.
-    body = "; ".join([*lines, f"return {', '.join(map(_name, outputs))}"])
-    return f'graph "{name}"({types}) {{ {body} }}'
-
-
-def _operands(nodes: list[torch.fx.Node]) -> list[torch.fx.Node]:
-    """The tensors that the nodes read and do not compute, in order. A part of a split reads what is
-    split, wherever the split itself is."""
-    inside = set(nodes)
-    seen: dict[torch.fx.Node, None] = {}
-    for node in nodes:
-        for operand in node.all_input_nodes:
-            read = operand.all_input_nodes \
-                if isinstance(operand.meta.get("val"), (tuple, list)) else [operand]
-            seen |= dict.fromkeys(each for each in _tensors(read) if each not in inside)
-    return list(seen)
-
-
 def _find_in_level(importer: Importer, nodes: list[torch.fx.Node], sizes: set[torch.fx.Node],
                    regions: list[Region], left: list[Left], plain: bool = False) -> None:
     """Finds the regions of a level; ``plain``: leaves out what has sizes that are no sums of
     products."""
-    given = _operands(nodes)
+    given = operands_of(nodes)
     inputs, nodes = _readable(importer, given, nodes, left, plain)
     inside = set(nodes) | sizes
-    outputs = [n for n in _tensors(nodes) if any(user not in inside for user in n.users)]
+    outputs = [n for n in tensors_of(nodes) if any(user not in inside for user in n.users)]
     if not outputs:
         return
     try:
-        found = _explanation(_text(importer, "level", inputs, nodes, outputs),
+        found = _explanation(text_of(importer, "level", inputs, nodes, outputs),
                              str(outputs[0].meta["val"].device))
     except Error as error:
         kernels = [node for node in nodes if is_stand_in(node)]
@@ -396,7 +248,7 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
     kept = []
     for node in nodes:
         reason = next((dropped[each] for each in node.all_input_nodes if each in dropped), "")
-        if plain and not reason and _is_tensor(node):
+        if plain and not reason and is_tensor(node):
             reason = _unreadable(importer, node, plain)
         if reason:
             dropped[node] = reason
@@ -404,7 +256,7 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
                 left.append(Left(node.name, Importer.op(node), reason))
         else:
             kept.append(node)
-    return _operands(kept), kept
+    return operands_of(kept), kept
 
 
 def _region(importer: Importer, region: dict[str, Any],
@@ -470,61 +322,6 @@ def _stored_once(outputs: list[torch.fx.Node]) -> list[torch.fx.Node]:
                 return True
         return False
     return [node for node in outputs if not is_of_another(node)]
-
-
-def is_view(node: torch.fx.Node) -> bool:
-    """Whether a node is a view of its first operand; one of a split's parts is, too."""
-    if node.op != "call_function" or Importer.op(node) not in VIEWS or not node.args:
-        return False
-    source = node.args[0]
-    return isinstance(source, torch.fx.Node) and (Importer.op(node) != "getitem"
-                                                  or is_view(source))
-
-
-def viewed_in(node: torch.fx.Node, nodes: Collection[torch.fx.Node]) -> torch.fx.Node:
-    """The first of the nodes that a node is a view of."""
-    while is_view(node) and node.all_input_nodes[0] in nodes:
-        node = node.all_input_nodes[0]
-    return node
-
-
-def region_of(importer: Importer, nodes: list[torch.fx.Node], outputs: list[torch.fx.Node],
-              bare: bool, same: Mapping[torch.fx.Node, torch.fx.Node] = _NONE) -> Region:
-    """The region that computes outputs by nodes, which are in the graph's order. ``same``: equal
-    nodes, of which the text has the latter.
-
-    Raises:
-        Refused: A node cannot be written, or a size is not an extent of what the nodes read.
-    """
-    inputs = _operands(nodes)
-    sizes = _solvable(importer.sizes, inputs, nodes)
-    if sizes is not importer.sizes:
-        importer = importer.writing(sizes)
-    name = "_".join(node.name for node in outputs)
-    return Region(_text(importer, name, inputs, nodes, outputs, same), inputs, outputs, nodes,
-                  bare, sizes)
-
-
-def _solvable(sizes: Sizes, inputs: list[torch.fx.Node], nodes: list[torch.fx.Node]) -> Sizes:
-    """How sizes are written, so that the inputs' extents tell all symbols: where s0 + s1 is an
-    extent and s0 alone is none, the sum is a symbol.
-
-    Raises:
-        Refused: There is no such way.
-    """
-    while True:
-        shapes = _shapes(sizes, inputs)
-        wanted = {symbol for shape in
-                  [*shapes, *_shapes(sizes, [node for node in nodes if _is_tensor(node)])]
-                  for dim in shape for symbol in dim.symbols}
-        unknown = wanted - set(sources(shapes))
-        if not unknown:
-            return sizes
-        other = None if any(map(is_stand_in, nodes)) else sizes.with_symbol_for(
-            (size for node in inputs for size in node.meta["val"].shape), unknown)
-        if other is None:
-            raise Refused(f"size {min(unknown)} is not an extent of its inputs")
-        sizes = other
 
 
 def _is_bare(region: dict[str, Any], by_name: Collection[str]) -> bool:

@@ -9,7 +9,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from .._ops.region import empty_results, region as region_op, signature_of
 from .._ops.text_argument import written
 from .importer import Importer
-from .regions import VIEWS, Region
+from .nodes import VIEWS
+from .region import Region
 from .static import is_size
 
 

@@ -9,7 +9,8 @@ import torch
 
 from .importer import Importer
 from .kernels import TEXT, is_stand_in
-from .regions import GATHERS, VIEWS, Region, is_product_op
+from .nodes import GATHERS, VIEWS, is_product_op
+from .region import Region
 from .static import hint, is_size
 
 _MOST = 32  # nodes around a region

@@ -16,7 +16,8 @@ from ..._functions.table import Refused
 from .._ops.region import nameless
 from .importer import Importer
 from .kernels import is_stand_in
-from .regions import Region, is_product_op, is_view, region_of, viewed_in
+from .nodes import is_product_op, is_view, viewed_in
+from .region import Region, region_of
 from .replace import views_behind
 
 MOST = 8  # products of one launch
