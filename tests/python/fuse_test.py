@@ -139,6 +139,7 @@ class Meaning(unittest.TestCase):
                 (lambda x: F.relu(x, inplace=True), X3, "inplace"),
                 (lambda x: torch.max(x, 1), X3, "dim=1"),
                 (lambda x: F.rms_norm(x, (3,)), X3, "normalized_shape"),
+                (lambda x: torch.baddbmm(x, x, x, alpha=0), X3[:, :3, :3], "alpha=0"),
                 (lambda x: torch.div(x, 2, rounding_mode="floor"), X3, "rounding_mode"),
                 (lambda x: x.to("cuda"), X3, "device='cuda'"),
                 (lambda x: x.view(torch.int32), X3, "dtype")]:
@@ -213,6 +214,8 @@ class Values(unittest.TestCase):
         self.same(lambda x, w: F.glu(x @ w.T), X, W)
         self.same(lambda x, y, w: torch.addmm(x @ w.T, y, w.T, beta=0.5, alpha=2), X, Y, W)
         self.same(lambda x, y: torch.where(x > y, x, y) + torch.maximum(x, -y), X, Y)
+        self.same(lambda x, y: x.masked_fill(y < 0, -torch.inf).exp() + y.masked_fill(x > y, 2), X,
+                  Y)
         self.same(lambda x, w: F.layer_norm(x @ w.T, (32,)), X, W)
         self.same(lambda x, y: (torch.cat([x, y], 1), x.split([10, 6], 1)[1]), X, Y)
 

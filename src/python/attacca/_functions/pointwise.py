@@ -333,6 +333,11 @@ def _where(call: Call, condition: Any, self: Any = None, other: Any = None) -> M
     return pointwise(call, "where({condition}, {self}, {other})", values, "number")
 
 
+@writes("masked_fill", "")
+def _masked_fill(call: Call, self: Any, mask: Any, value: Any) -> Made:
+    return _where(call, mask, value, self)
+
+
 @writes("clone contiguous detach alias lift_fresh_copy", "copy")
 def _same(call: Call, self: Any) -> Made:
     return Made(call.text(self), lambda: call.sizes(self))

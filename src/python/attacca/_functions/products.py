@@ -56,6 +56,8 @@ def _addmm(call: Call, self: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: An
     for name, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
             raise Refused(f"the argument {name}={value!r}")
+    if alpha == 0:  # addmm then reads no product, which may be infinite; baddbmm does
+        raise Refused("the argument alpha=0")
     product = _accumulated(call, call.text(mat1), call.text(mat2))
     if alpha != 1:
         product += f" * {literal(alpha, call.result, 'alpha')}"
