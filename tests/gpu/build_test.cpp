@@ -4,11 +4,13 @@
 
 #include <fstream>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 
 #include "epilogue/text.hpp"
 #include "gpu/cache_testing.hpp"
 #include "gpu/kernel/helper_kernel.hpp"
+#include "gpu/kernel/sources.hpp"
 
 namespace attacca::gpu {
 namespace {
@@ -125,6 +127,14 @@ TEST_F(BuildTest, NamesOfOperandsDoNotCount) {
   built(request(kernel, "silu(acc + row(bias))"));
   built(request(kernel, "silu(acc + row(other))"));
   EXPECT_EQ(tools.compiles, 1);
+}
+
+// Two builds of one version may make different kernels.
+TEST_F(BuildTest, KeysNameTheSources) {
+  EXPECT_EQ(kernel_sources().size(), 16u);
+  const std::string start = fmt::format("sources {}\n", kernel_sources());
+  EXPECT_TRUE(cache_key(request(kernel, "relu(acc)"), tools)->starts_with(start));
+  EXPECT_TRUE(cache_key(HelperRequest{.entry = "k", .source = ""}, tools)->starts_with(start));
 }
 
 // Changes that must give another kernel.

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "gpu/devices.hpp"
+#include "gpu/kernel/sources.hpp"
 #include "ptx/splice/several.hpp"
 #include "ptx/splice/splice.hpp"
 #include "support/check.hpp"
@@ -72,8 +73,8 @@ Result<std::string> cache_key(const KernelRequest& request, const Toolchain& too
   ATTACCA_CHECK(request.kernel != nullptr, "a request without a template");
   ATTACCA_TRY(const std::string versions, toolchain.versions());
   ATTACCA_TRY(const std::string ptx, read_file(request.kernel->path));
-  std::string key = fmt::format("attacca {}\ntools {}\ntemplate {}\nptx {:016x}\n", ATTACCA_VERSION,
-                                versions, request.kernel->name, hash64(ptx));
+  std::string key = fmt::format("sources {}\ntools {}\ntemplate {}\nptx {:016x}\n",
+                                kernel_sources(), versions, request.kernel->name, hash64(ptx));
   key += fmt::format("input {} {}\narch {}\nmode {}\n", ir::name(request.a_type),
                      ir::name(request.b_type), arch_for(request), ir::name(request.mode));
   if (request.problems > 1) key += fmt::format("problems {}\n", request.problems);

@@ -3,14 +3,15 @@
 #include "fmt/format.h"
 
 #include "gpu/devices.hpp"
+#include "gpu/kernel/sources.hpp"
 #include "support/hash.hpp"
 
 namespace attacca::gpu {
 
 Result<std::string> cache_key(const HelperRequest& request, const Toolchain& toolchain) {
   ATTACCA_TRY(const std::string versions, toolchain.versions());
-  return fmt::format("attacca {}\ntools {}\nhelper {}\narch {}\ncontract {}\n{} bytes {:016x}\n",
-                     ATTACCA_VERSION, versions, request.entry, plain_arch(request.capability),
+  return fmt::format("sources {}\ntools {}\nhelper {}\narch {}\ncontract {}\n{} bytes {:016x}\n",
+                     kernel_sources(), versions, request.entry, plain_arch(request.capability),
                      request.contract, request.source.size(), hash64(request.source));
 }
 

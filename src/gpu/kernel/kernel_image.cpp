@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 
 #include "gpu/devices.hpp"
+#include "gpu/kernel/sources.hpp"
 #include "support/check.hpp"
 #include "support/hash.hpp"
 
@@ -12,8 +13,8 @@ namespace {
 Result<std::string> key_of(const KernelImageRequest& request, const Toolchain& toolchain) {
   ATTACCA_TRY(const std::string versions, toolchain.versions());
   const std::string text = print(*request.module);
-  std::string key = fmt::format("attacca {}\ntools {}\nuser kernel {} bytes {:016x}\narch {}\n",
-                                ATTACCA_VERSION, versions, text.size(), hash64(text),
+  std::string key = fmt::format("sources {}\ntools {}\nuser kernel {} bytes {:016x}\narch {}\n",
+                                kernel_sources(), versions, text.size(), hash64(text),
                                 machine_arch(target_of(*request.module), request.capability));
   if (request.tail == nullptr) return key;
   const ptx::Analysis& analysis = *request.analysis;

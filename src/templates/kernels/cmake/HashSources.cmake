@@ -1,16 +1,13 @@
-# cmake -DLIST=FILE -DOUT=FILE.cpp -P HashSources.cmake: hashes the files that LIST names, one a
-# line, by name and content; their folders do not count.
-file(STRINGS ${LIST} sources)
-set(lines "")
-foreach(source ${sources})
-  get_filename_component(name ${source} NAME)
-  file(SHA256 ${source} hash)
-  list(APPEND lines "${name} ${hash}")
-endforeach()
-list(SORT lines)
-string(SHA256 hash "${lines}")
-string(SUBSTRING ${hash} 0 16 hash)
-file(WRITE ${OUT} "#include \"sources.h\"\n\n\
-extern \"C\" __attribute__((visibility(\"default\"))) const char* attacca_templates_sources() {\n\
-  return \"${hash}\";\n\
-}\n")
+# attacca_hash_sources(OUT IN FILES...): writes OUT, which is IN with a hash of the files instead of
+# @HASH@.
+function(attacca_hash_sources OUT IN)
+  set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/WriteHash.cmake)
+  list(JOIN ARGN "\n" lines)
+  file(CONFIGURE OUTPUT ${OUT}.list CONTENT "${lines}" @ONLY)
+  add_custom_command(
+    OUTPUT ${OUT}
+    COMMAND ${CMAKE_COMMAND} -DLIST=${OUT}.list -DIN=${IN} -DOUT=${OUT} -P ${script}
+    DEPENDS ${ARGN} ${OUT}.list ${IN} ${script}
+    COMMENT "Hashing sources into ${OUT}"
+    VERBATIM)
+endfunction()

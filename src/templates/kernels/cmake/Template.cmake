@@ -87,7 +87,7 @@ endfunction()
 
 # Writes OUT, which defines attacca_templates_sources() (../sources.h): a hash that depends on the
 # content of the sources, not on the machine or the choice of rows.
-function(attacca_hash_sources OUT)
+function(attacca_hash_templates OUT)
   set(kinds cu cuh hpp cpp cmake)
   list(TRANSFORM kinds PREPEND ${PROJECT_SOURCE_DIR}/*.)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${kinds})
@@ -96,15 +96,7 @@ function(attacca_hash_sources OUT)
   if(ATTACCA_CUTLASS_INCLUDE)
     list(APPEND sources ${ATTACCA_CUTLASS_INCLUDE}/cutlass/version.h)
   endif()
-  set(script ${PROJECT_SOURCE_DIR}/cmake/HashSources.cmake)
-  list(JOIN sources "\n" lines)
-  file(CONFIGURE OUTPUT ${OUT}.list CONTENT "${lines}" @ONLY)
-  add_custom_command(
-    OUTPUT ${OUT}
-    COMMAND ${CMAKE_COMMAND} -DLIST=${OUT}.list -DOUT=${OUT} -P ${script}
-    DEPENDS ${sources} ${OUT}.list ${script}
-    COMMENT "Hashing the templates' sources"
-    VERBATIM)
+  attacca_hash_sources(${OUT} ${PROJECT_SOURCE_DIR}/host/sources.cpp.in ${sources})
 endfunction()
 
 # Makes the targets that need all rows: the list of records, the shared object, the metadata.
@@ -121,7 +113,7 @@ function(attacca_finish_templates)
                          "sizeof(attacca_records) / sizeof(attacca_records[0]);\n")
   file(CONFIGURE OUTPUT ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp CONTENT "${registry}" @ONLY)
 
-  attacca_hash_sources(${CMAKE_CURRENT_BINARY_DIR}/sources.cpp)
+  attacca_hash_templates(${CMAKE_CURRENT_BINARY_DIR}/sources.cpp)
   add_library(attacca_records OBJECT EXCLUDE_FROM_ALL
               ${CMAKE_CURRENT_BINARY_DIR}/registry.cpp ${CMAKE_CURRENT_BINARY_DIR}/sources.cpp
               host/open.cpp)
