@@ -59,7 +59,7 @@ TEST_P(Emulated, GivesWhatALoopGives) {
 #ifdef __SANITIZE_ADDRESS__
   constexpr uint32_t kProblems = 4;
 #else
-  constexpr uint32_t kProblems = 20;
+  constexpr uint32_t kProblems = 12;
 #endif
   const uint32_t problems = info.grouped                         ? kProblems
                             : info.arch == std::string("sm_90a") ? kProblems / 2
