@@ -1,7 +1,5 @@
 // One launch for several problems whose operands come while it runs: real templates on the PTX
 // interpreter, against sums in f64.
-#include <cmath>
-
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
@@ -18,10 +16,6 @@ constexpr int kSleeps = 3;  // before the next operand comes
 struct Sizes {
   int m = 0, n = 0, k = 0;
 };
-
-double silu(double x) {
-  return x / (1 + std::exp(-x));
-}
 
 // The rows of one rank, of which memory has none before they come, and their result.
 struct Part {
@@ -45,18 +39,9 @@ struct Part {
             rows[static_cast<size_t>(row * k + i)] * weights[static_cast<size_t>(column * k + i)];
       return sum;
     };
-    std::vector<uint16_t> got(static_cast<size_t>(m) * static_cast<size_t>(n));
-    std::memcpy(got.data(), memory.bytes(result).data(), got.size() * 2);
-    double worst = 0;
-    for (int row = 0; row < m; ++row)
-      for (int column = 0; column < n; ++column) {
-        const double other = b1 ? product(*b1, row, column) : 1;
-        const double want = silu(product(b, row, column)) * other;
-        const double is = value_of(got[static_cast<size_t>(row * n + column)]);
-        const double error = std::abs(is - want) / (std::abs(want) * 0x1p-8 + 1e-2);
-        worst = std::isfinite(is) ? std::max(worst, error) : INFINITY;
-      }
-    return worst;
+    return largest_error(memory, result, m, n, [&](int row, int column) {
+      return silu(product(b, row, column)) * (b1 ? product(*b1, row, column) : 1);
+    });
   }
 };
 
@@ -89,47 +74,23 @@ Ran run(const std::string& name, const Sizes& sizes, size_t count, bool is_gate,
   }
   parts[0].arrive(memory);
   parts[1].arrive(memory);
-  const auto& builder = *kernel->form->builder;
-  const ptx::SeveralParameters layout =
-      ptx::parameters_of_several(builder.params_bytes, builder.params_align, count, true);
-  std::vector<std::byte> parameters(layout.bytes);
-  uint32_t end = 0, grid[3] = {};
-  for (size_t i = 0; i < count; ++i) {
-    const auto at = [](uint64_t address) { return reinterpret_cast<void*>(address); };
-    attacca_gemm_arguments g{};
-    g.m = g.context.rows = m;
-    g.n = g.context.columns = n;
-    g.batch = g.context.batches = 1;
-    g.k = k;
-    g.sm_count = 2;
-    g.a = {at(parts[i].rows.address), k, 1, 0};
-    g.b = {at(b.address), 1, k, 0};
-    if (is_gate) g.b1 = {at(b1.address), 1, k, 0};
-    g.result[0] = {at(parts[i].result), n, 1, 0};
-    char reason[256] = "";
-    if (builder.build(&g, parameters.data() + i * layout.stride, grid, reason, sizeof reason) != 0)
-      return {reason};
-    end += grid[0];
-    std::memcpy(parameters.data() + layout.ends_at + i * sizeof end, &end, sizeof end);
-    const ptx::AwaitedWord word{i == 0 ? 0 : parts[i].word, kHere, most_ms};
-    std::memcpy(parameters.data() + layout.awaited_at + i * sizeof word, &word, sizeof word);
+  std::vector<attacca_gemm_arguments> arguments;
+  std::vector<ptx::AwaitedWord> awaited;
+  for (const Part& part : parts) {
+    arguments.push_back(product_of(m, n, k, part.rows, b, part.result));
+    if (is_gate) arguments.back().b1 = {pointer_to(b1.address), 1, k, 0};
+    awaited.push_back({&part == parts.data() ? 0 : part.word, kHere, most_ms});
   }
-  const auto module = ptx::parse(kernel->ptx);
-  if (!module) return {to_string(module.error())};
+  auto launch = launch_of(*kernel, arguments, awaited);
+  if (!launch) return {to_string(launch.error())};
   Ran ran;
-  const ptx_interpreter::Launch launch{
-      .entry = kernel->form->kernel,
-      .grid = {end, grid[1], grid[2]},
-      .block = {static_cast<uint32_t>(kernel->form->threads)},
-      .shared_bytes = static_cast<uint32_t>(kernel->form->shared_bytes),
-      .parameters = {parameters},
-      .most_steps = comes ? 50'000'000u : 1'000'000u,
-      .asleep = [&](Memory& all) {
-        if (++ran.sleeps % kSleeps != 0 || !comes) return;
-        for (Part& part : parts)
-          if (!part.is_here) return part.arrive(all);
-      }};
-  if (const Status status = ptx_interpreter::run(*module, launch, memory); !status) {
+  launch->most_steps = comes ? 50'000'000u : 1'000'000u;
+  launch->asleep = [&](Memory& all) {
+    if (++ran.sleeps % kSleeps != 0 || !comes) return;
+    for (Part& part : parts)
+      if (!part.is_here) return part.arrive(all);
+  };
+  if (const Status status = run(*kernel, *launch, memory); !status) {
     ran.wrong = to_string(status.error());
     return ran;
   }

@@ -1,7 +1,5 @@
 // Grouped products by mma.sync, some by one launch: the real template with an epilogue, on the PTX
 // interpreter, whose memory refuses every access out of bounds, against sums in f64.
-#include <cmath>
-
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
@@ -30,18 +28,11 @@ struct GroupedProblem {
   }
 
   attacca_gemm_arguments arguments() const {
-    const auto at = [](uint64_t address) { return reinterpret_cast<void*>(address); };
-    attacca_gemm_arguments g{};
-    g.m = g.context.rows = m;
-    g.n = g.context.columns = n;
-    g.batch = g.context.batches = 1;
-    g.k = k;
+    attacca_gemm_arguments g = product_of(m, n, k, a, b, result);
     g.sm_count = 1;  // each block computes several tiles
-    g.a = {at(a.address), k, 1, 0};
-    g.b = {at(b.address), 1, k, int64_t{n} * k};
-    g.result[0] = {at(result), n, 1, 0};
-    g.row[0] = {at(bias.address), 1, 0, 2, 0};
-    g.group_ends = at(ends_at);
+    g.b.batch_stride = int64_t{n} * k;
+    g.row[0] = {pointer_to(bias.address), 1, 0, 2, 0};
+    g.group_ends = pointer_to(ends_at);
     g.group_stride = 1;
     g.groups = static_cast<int32_t>(ends.size());
     return g;
@@ -50,23 +41,13 @@ struct GroupedProblem {
   // The largest error, as a part of what rounding to bf16 allows.
   double error(Memory& memory) const {
     const auto clamped = ir::group_ends(ends.data(), static_cast<int64_t>(ends.size()), 1, m);
-    const auto got = memory.bytes(result);
-    double worst = 0;
-    for (int row = 0; row < m; ++row) {
+    return largest_error(memory, result, m, n, [&](int row, int column) {
       const size_t group = std::upper_bound(clamped.begin(), clamped.end(), row) - clamped.begin();
-      for (int column = 0; column < n; ++column) {
-        double sum = bias[column];
-        for (int i = 0; i < k && group < ends.size(); ++i)
-          sum += a[static_cast<size_t>(row) * k + i] * b[(group * n + column) * k + i];
-        const double want = sum / (1 + std::exp(-sum));
-        uint16_t bits = 0;
-        std::memcpy(&bits, got.data() + (static_cast<size_t>(row) * n + column) * 2, 2);
-        const double is = value_of(bits);
-        const double error = std::abs(is - want) / (std::abs(want) * 0x1p-8 + 1e-2);
-        worst = std::isfinite(is) ? std::max(worst, error) : INFINITY;
-      }
-    }
-    return worst;
+      double sum = bias[column];
+      for (int i = 0; i < k && group < ends.size(); ++i)
+        sum += a[static_cast<size_t>(row) * k + i] * b[(group * n + column) * k + i];
+      return silu(sum);
+    });
   }
 };
 
@@ -77,29 +58,15 @@ std::string run(int m, int n, int k, const std::vector<std::vector<int32_t>>& en
   if (!kernel) return to_string(kernel.error());
   Memory memory;
   std::mt19937 random(20261126);
-  const auto& builder = *kernel->form->builder;
-  const ptx::SeveralParameters layout =
-      ptx::parameters_of_several(builder.params_bytes, builder.params_align, ends.size());
-  std::vector<std::byte> parameters(layout.bytes);
   std::vector<GroupedProblem> problems;
-  uint32_t end = 0, grid[3] = {};
-  for (size_t i = 0; i < ends.size(); ++i) {
-    problems.emplace_back(memory, random, m, n, k, ends[i]);
-    const attacca_gemm_arguments g = problems.back().arguments();
-    char reason[256] = "";
-    if (builder.build(&g, parameters.data() + i * layout.stride, grid, reason, sizeof reason) != 0)
-      return reason;
-    end += grid[0];
-    std::memcpy(parameters.data() + layout.ends_at + i * sizeof end, &end, sizeof end);
+  std::vector<attacca_gemm_arguments> arguments;
+  for (const std::vector<int32_t>& own : ends) {
+    problems.emplace_back(memory, random, m, n, k, own);
+    arguments.push_back(problems.back().arguments());
   }
-  const auto module = ptx::parse(kernel->ptx);
-  if (!module) return to_string(module.error());
-  const ptx_interpreter::Launch launch{kernel->form->kernel,
-                                       {end, 1, 1},
-                                       {static_cast<uint32_t>(kernel->form->threads)},
-                                       static_cast<uint32_t>(kernel->form->shared_bytes),
-                                       {parameters}};
-  const Status status = ptx_interpreter::run(*module, launch, memory);
+  const auto launch = launch_of(*kernel, arguments);
+  if (!launch) return to_string(launch.error());
+  const Status status = run(*kernel, *launch, memory);
   if (!status) return to_string(status.error());
   for (const GroupedProblem& problem : problems)
     if (const double error = problem.error(memory); error > 1)

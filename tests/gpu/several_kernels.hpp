@@ -2,6 +2,8 @@
 // interpreter's memory.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <string>
@@ -49,6 +51,46 @@ inline Numbers random_numbers(Memory& memory, std::mt19937& random, size_t count
   return made;
 }
 
+inline void* pointer_to(uint64_t address) {
+  return reinterpret_cast<void*>(address);
+}
+
+// A x B, with A as (m, k) and B as (n, k).
+inline attacca_gemm_arguments product_of(int m, int n, int k, const Numbers& a, const Numbers& b,
+                                         uint64_t result) {
+  attacca_gemm_arguments g{};
+  g.m = g.context.rows = m;
+  g.n = g.context.columns = n;
+  g.batch = g.context.batches = 1;
+  g.k = k;
+  g.sm_count = 2;
+  g.a = {pointer_to(a.address), k, 1, 0};
+  g.b = {pointer_to(b.address), 1, k, 0};
+  g.result[0] = {pointer_to(result), n, 1, 0};
+  return g;
+}
+
+// The largest error of an (m, n) of bf16 in memory, as a part of what rounding to bf16 allows.
+// `want`: a function of row and column.
+template <class Want>
+double largest_error(Memory& memory, uint64_t result, int m, int n, Want want) {
+  const auto got = memory.bytes(result);
+  double worst = 0;
+  for (int row = 0; row < m; ++row)
+    for (int column = 0; column < n; ++column) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, got.data() + (static_cast<size_t>(row) * n + column) * 2, 2);
+      const double right = want(row, column), is = value_of(bits);
+      const double error = std::abs(is - right) / (std::abs(right) * 0x1p-8 + 1e-2);
+      worst = std::isfinite(is) ? std::max(worst, error) : INFINITY;
+    }
+  return worst;
+}
+
+inline double silu(double x) {
+  return x / (1 + std::exp(-x));
+}
+
 // The template with the epilogue, for several problems.
 struct SeveralKernel {
   const templates::Template* form = nullptr;
@@ -84,6 +126,39 @@ inline Result<SeveralKernel> kernel_of(const std::string& name, size_t problems,
   ATTACCA_TRY(const ptx::Module one, ptx::parse(std::move(spliced.ptx)));
   ATTACCA_TRY(made.ptx, ptx::compute_several(one, made.form->kernel, problems, awaits));
   return made;
+}
+
+// One launch for these problems; `awaited`: a word of each, if the kernel awaits them.
+inline Result<ptx_interpreter::Launch> launch_of(
+    const SeveralKernel& kernel, const std::vector<attacca_gemm_arguments>& problems,
+    const std::vector<ptx::AwaitedWord>& awaited = {}) {
+  const auto& builder = *kernel.form->builder;
+  const ptx::SeveralParameters layout = ptx::parameters_of_several(
+      builder.params_bytes, builder.params_align, problems.size(), !awaited.empty());
+  std::vector<std::byte> parameters(layout.bytes);
+  uint32_t end = 0, grid[3] = {};
+  for (size_t i = 0; i < problems.size(); ++i) {
+    char reason[256] = "";
+    if (builder.build(&problems[i], parameters.data() + i * layout.stride, grid, reason,
+                      sizeof reason) != 0)
+      return fail(reason);
+    end += grid[0];
+    std::memcpy(parameters.data() + layout.ends_at + i * sizeof end, &end, sizeof end);
+  }
+  for (size_t i = 0; i < awaited.size(); ++i)
+    std::memcpy(parameters.data() + layout.awaited_at + i * sizeof awaited[i], &awaited[i],
+                sizeof awaited[i]);
+  return ptx_interpreter::Launch{kernel.form->kernel,
+                                 {end, grid[1], grid[2]},
+                                 {static_cast<uint32_t>(kernel.form->threads)},
+                                 static_cast<uint32_t>(kernel.form->shared_bytes),
+                                 {std::move(parameters)}};
+}
+
+inline Status run(const SeveralKernel& kernel, const ptx_interpreter::Launch& launch,
+                  Memory& memory) {
+  ATTACCA_TRY(const ptx::Module module, ptx::parse(kernel.ptx));
+  return ptx_interpreter::run(module, launch, memory);
 }
 
 }  // namespace attacca::gpu

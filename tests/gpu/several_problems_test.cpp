@@ -1,7 +1,5 @@
 // One launch for several problems: real templates with an epilogue, on the PTX interpreter, against
 // sums in f64; and what of a kernel's PTX is refused.
-#include <cmath>
-
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
@@ -29,38 +27,20 @@ struct Problem {
 
   attacca_gemm_arguments arguments(const templates::Template& kernel,
                                    const epilogue::Binding& binding) const {
-    const auto at = [](uint64_t address) { return reinterpret_cast<void*>(address); };
-    attacca_gemm_arguments g{};
-    g.m = g.context.rows = m;
-    g.n = g.context.columns = n;
-    g.batch = g.context.batches = 1;
-    g.k = k;
-    g.sm_count = 2;
-    g.a = {at(a.address), k, 1, 0};
-    g.b = {at(b.address), 1, k, 0};
-    g.result[0] = {at(result), n, 1, 0};
+    attacca_gemm_arguments g = product_of(m, n, k, a, b, result);
     EXPECT_EQ(binding.inputs[1].place, epilogue::Place::Row);
     EXPECT_FALSE(kernel.hole.swapped);
-    g.row[0] = {at(bias.address), 1, 0, 2, 0};
+    g.row[0] = {pointer_to(bias.address), 1, 0, 2, 0};
     return g;
   }
 
   // The largest error, as a part of what rounding to bf16 allows.
   double error(Memory& memory) const {
-    std::vector<uint16_t> got(static_cast<size_t>(m) * n);
-    std::memcpy(got.data(), memory.bytes(result).data(), got.size() * 2);
-    double worst = 0;
-    for (int row = 0; row < m; ++row)
-      for (int column = 0; column < n; ++column) {
-        double sum = value_of(bias.values[column]);
-        for (int i = 0; i < k; ++i)
-          sum += double{value_of(a.values[row * k + i])} * value_of(b.values[column * k + i]);
-        const double want = sum / (1 + std::exp(-sum));
-        const double is = value_of(got[row * n + column]);
-        const double error = std::abs(is - want) / (std::abs(want) * 0x1p-8 + 1e-2);
-        worst = std::isfinite(is) ? std::max(worst, error) : INFINITY;
-      }
-    return worst;
+    return largest_error(memory, result, m, n, [&](int row, int column) {
+      double sum = bias[column];
+      for (int i = 0; i < k; ++i) sum += a[row * k + i] * b[column * k + i];
+      return silu(sum);
+    });
   }
 };
 
@@ -71,29 +51,15 @@ std::string run(const std::string& name, int m, int k, const std::vector<int>& c
   Memory memory;
   std::mt19937 random(20261126);
   const Numbers a = random_numbers(memory, random, static_cast<size_t>(m) * k);
-  const auto& builder = *kernel->form->builder;
-  const ptx::SeveralParameters layout =
-      ptx::parameters_of_several(builder.params_bytes, builder.params_align, columns.size());
-  std::vector<std::byte> parameters(layout.bytes);
   std::vector<Problem> problems;
-  uint32_t end = 0, grid[3] = {};
-  for (size_t i = 0; i < columns.size(); ++i) {
-    problems.emplace_back(memory, random, a, m, columns[i], k);
-    const attacca_gemm_arguments g = problems.back().arguments(*kernel->form, kernel->binding);
-    char reason[256] = "";
-    if (builder.build(&g, parameters.data() + i * layout.stride, grid, reason, sizeof reason) != 0)
-      return reason;
-    end += grid[0];
-    std::memcpy(parameters.data() + layout.ends_at + i * sizeof end, &end, sizeof end);
+  std::vector<attacca_gemm_arguments> arguments;
+  for (const int n : columns) {
+    problems.emplace_back(memory, random, a, m, n, k);
+    arguments.push_back(problems.back().arguments(*kernel->form, kernel->binding));
   }
-  const auto module = ptx::parse(kernel->ptx);
-  if (!module) return to_string(module.error());
-  const ptx_interpreter::Launch launch{kernel->form->kernel,
-                                       {end, grid[1], grid[2]},
-                                       {static_cast<uint32_t>(kernel->form->threads)},
-                                       static_cast<uint32_t>(kernel->form->shared_bytes),
-                                       {parameters}};
-  const Status status = ptx_interpreter::run(*module, launch, memory);
+  const auto launch = launch_of(*kernel, arguments);
+  if (!launch) return to_string(launch.error());
+  const Status status = run(*kernel, *launch, memory);
   if (!status) return to_string(status.error());
   for (const Problem& problem : problems)
     if (const double error = problem.error(memory); error > 1)

@@ -7,7 +7,7 @@
 namespace {
 
 struct GroupedWeights {
-  static void describe(attacca_info& info) { describe_groups(info); }
+  static void describe(attacca_info& info) { describe_groups(info, kGathered); }
 
   static int check(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
     return check_matrices(g, reason, bytes);

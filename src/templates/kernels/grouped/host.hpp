@@ -1,22 +1,14 @@
 // Shared by the builders of grouped templates.
 #pragma once
 
-#include <algorithm>
-
 #include "grouped/groups.cuh"
 #include "host/groups.hpp"
 
 namespace {
 
-#ifdef GATHERED
-constexpr bool kNamesRows = true;
-#else
-constexpr bool kNamesRows = false;
-#endif
-
-inline void describe_groups(attacca_info& info) {
+inline void describe_groups(attacca_info& info, bool gathered) {
   info.grouped = true;
-  info.gathered = kNamesRows;
+  info.gathered = gathered;
 }
 
 // Sets the members of the kernel's parameters that describe the groups.

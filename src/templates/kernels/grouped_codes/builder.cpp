@@ -38,7 +38,7 @@ int shift_of(const attacca_gemm_arguments& g) {
 
 struct CodeWeights {
   static void describe(attacca_info& info) {
-    describe_groups(info);
+    describe_groups(info, kGathered);
     info.input_types[0] = attacca_packed_weights::kBf16 ? "bf16" : "f16";
     info.input_types[1] = nullptr;  // the weights are of A's type
     info.code_bits = kBits;

@@ -31,7 +31,7 @@ attacca_info info() {
   info.shared_bytes = kSharedBytes;
   info.align_d = 2;
   describe_hole(info);
-  describe_groups(info);
+  describe_groups(info, kGathered);
   return info;
 }
 
