@@ -3,9 +3,9 @@
 
 A layer is written as transformers writes it: rows of tokens are sorted by expert, both products are
 torch._grouped_mm, and the router's weights and the sum over each token's experts follow. GPT-OSS's
-has biases, alternate columns and a clamped gate, Qwen3's halves and SwiGLU. Each contender compiles
-with empty caches (`*_first_s`, the time to the first result) and is timed in a CUDA graph; `error`
-is the distance from Inductor's result over that result's norm.
+has biases, alternate columns and a clamped gate, Qwen3's and Mixtral's halves and SwiGLU. Each
+contender compiles with empty caches (`*_first_s`, the time to the first result) and is timed in a
+CUDA graph; `error` is the distance from Inductor's result over that result's norm.
 
     bench/gpu/expert_layers.py --csv expert-layers.csv --minutes 2
     bench/gpu/expert_layers.py --device cpu --tiny --csv /tmp/layers.csv    # times mean nothing
@@ -13,6 +13,7 @@ is the distance from Inductor's result over that result's norm.
 
 import argparse
 import functools
+import json
 import os
 import tempfile
 
@@ -27,8 +28,10 @@ import models
 from expert_layers_page import COLUMNS
 
 # Experts, chosen for each token, width, inner width, whether it is GPT-OSS's.
-LAYERS = {"gpt-oss-20b": (32, 4, 2880, 2880, True), "qwen3-30b-a3b": (128, 8, 2048, 768, False)}
-TINY = {"gpt-oss-20b": (4, 2, 64, 32, True), "qwen3-30b-a3b": (4, 2, 64, 32, False)}
+LAYERS = {"gpt-oss-20b": (32, 4, 2880, 2880, True), "qwen3-30b-a3b": (128, 8, 2048, 768, False),
+          "mixtral-8x7b": (8, 2, 4096, 14336, False)}
+TINY = {"gpt-oss-20b": (4, 2, 64, 32, True), "qwen3-30b-a3b": (4, 2, 64, 32, False),
+        "mixtral-8x7b": (4, 2, 32, 64, False)}
 
 
 class Layer(torch.nn.Module):
@@ -67,6 +70,13 @@ class Layer(torch.nn.Module):
         return out[back].view(tokens, self.count, -1).sum(dim=1)
 
 
+def make(name, tokens, tiny, device):
+    """A layer, and its inputs for so many tokens."""
+    facts = (TINY if tiny else LAYERS)[name]
+    layer = Layer(*facts, device)
+    return layer, inputs_of(layer, facts[2], tokens, device)
+
+
 def inputs_of(layer, width, tokens, device):
     chosen = torch.rand(tokens, layer.experts, device=device).argsort(dim=1)[:, :layer.count]
     return {"hidden": torch.randn(tokens, width, device=device).bfloat16(), "chosen": chosen,
@@ -75,10 +85,8 @@ def inputs_of(layer, width, tokens, device):
 
 def measure(case, args):
     name, tokens = case
-    facts = (TINY if args.tiny else LAYERS)[name]
     torch.manual_seed(5)
-    layer = Layer(*facts, args.device)
-    inputs = inputs_of(layer, facts[2], tokens, args.device)
+    layer, inputs = make(name, tokens, args.tiny, args.device)
     row = {"layer": name, "tokens": tokens}
     results, launches = {}, {}
     with tempfile.TemporaryDirectory() as folder:
@@ -113,8 +121,10 @@ def main(arguments=None):
     parser.add_argument("--tiny", action="store_true", help="tiny widths")
     parser.add_argument("--turns", type=int, default=14)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--options", type=json.loads, help="of the backend, as JSON")
     args = parser.parse_args(arguments)
-    args.options = {"policy": "always"} if args.device == "cpu" else {}
+    if args.options is None:
+        args.options = {"policy": "always"} if args.device == "cpu" else {}
     cases = [(name, int(tokens)) for name in args.layers.split(",")
              for tokens in args.tokens.split(",")]
     with torch.no_grad():
