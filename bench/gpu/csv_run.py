@@ -33,10 +33,10 @@ def write(path, columns, facts, rows):
         begin(file, columns, facts).writerows(rows)
 
 
-def run(cases, measure, columns, path, minutes, facts=None):
+def run(cases, measure, columns, path, minutes, facts=None, failed=None):
     """The rows that measure(case) returned, each written at once; `path` "-": to standard output. A
-    case that raises RuntimeError is named on standard error and left out, and so are cases for
-    which no time was left."""
+    case that raises RuntimeError is named on standard error, and failed(case, reason), if given, is
+    written as its row. Cases for which no time was left are named and left out."""
     if path != "-":
         os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     end, rows = time.monotonic() + 60 * minutes, []
@@ -53,6 +53,8 @@ def run(cases, measure, columns, path, minutes, facts=None):
                 writer.writerow(rows[-1])
             except RuntimeError as error:
                 print(f"{case}: {one_line(error)}", file=sys.stderr)
+                if failed:
+                    writer.writerow(failed(case, one_line(error)))
             out.flush()
     return rows
 

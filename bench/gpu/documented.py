@@ -47,13 +47,14 @@ PAGES = [
     Page("gpu-scaled-blocks", "8-bit floats with scales beside cuBLASLt",
          ("scaled_blocks.py --attacca {attacca} --library {library} --out {data}.csv "
           "--minutes {minutes}", "scaled_blocks_page.py {data}.csv --out {data}"), 4),
-    Page("gpu-grouped", "grouped products of layers of experts beside `torch._grouped_mm`",
+    Page("gpu-grouped", "grouped products of layers of experts beside `torch._grouped_mm` and a "
+         "fused kernel in Triton",
          ("grouped.py --attacca {attacca} --library {library} --out {data}.csv --parts up down "
           "--minutes {minutes}",
           "grouped.py --attacca {attacca} --library {library} --out {data}-kn.csv --parts up "
           "--layout kn --layers gpt-oss-20b qwen3-30b-a3b --tokens 16 512 4096 "
           "--routings uniform --minutes {minutes}",
-          "grouped_page.py {data}.csv {data}-kn.csv --out {data}"), 4,
+          "grouped_page.py {data}.csv {data}-kn.csv --out {data}"), 5,
          data=("gpu-grouped-kn.csv",)),
     Page("gpu-together", "products of one input by one launch, beside one launch for each and "
          "PyTorch",

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Grouped products of layers of experts with what follows them, beside PyTorch, in turns:
+"""Grouped products of layers of experts with what follows them, beside PyTorch and a fused kernel
+in Triton, in turns:
 
     bench/gpu/grouped.py --attacca build/src/cli/attacca \\
         --library build/src/api/libattacca.so --out grouped.csv --minutes 6
@@ -9,10 +10,13 @@ are gathered from the tokens' first; `down` the product times the router's weigh
 product of `down` alone. Rows of tokens are sorted by expert; routing draws each token's experts
 alike (uniform) or by Zipf's law with exponent 1 (zipf). Of `gathered`, `before_us` is the tuner's
 time for the fastest kernel before which another one gathers. `torch_us` is torch._grouped_mm and
-the ops one by one, `inductor_us` the same under torch.compile, `ratio` the
-faster one's time over ours, `limit_us` what memory (4.3 TB/s) or the tensor cores (700 TFLOP/s)
-allow. `error` and `torch_error` are the largest errors against f64, relative to the largest value
-of the first group's rows. Launches walk several draws, so that experts differ."""
+the ops one by one, `inductor_us` the same under torch.compile, `triton_us` the kernel of
+triton_experts.py in the fastest of its configurations, `triton_config`. Its index of rows padded to
+blocks is part of routing, as the rows' order is for all others, and not timed. `ratio` is the
+fastest peer's time over ours, `limit_us` what memory (4.3 TB/s) or the tensor cores (700 TFLOP/s)
+allow. `error`, `torch_error` and `triton_error` are the largest errors against f64 of the first
+draw's largest group, relative to the largest value. A contender that fails leaves empty cells and
+its reason in `note`. Launches walk several draws, so that experts differ."""
 
 import sys
 
@@ -21,8 +25,10 @@ import torch.nn.functional as F
 
 import csv_run
 import machine
+import routed
+import stopwatch
+import triton_experts
 import tuned_plan
-from stopwatch import Timed, medians
 
 # Name: experts, chosen for each token, width, inner width.
 LAYERS = {"gpt-oss-20b": (32, 4, 2880, 2880), "qwen3-30b-a3b": (128, 8, 2048, 768),
@@ -31,8 +37,9 @@ PARTS = ["up", "gathered", "down", "bare"]
 TOKENS = [16, 64, 512, 4096, 1]
 ROUTINGS = ["uniform", "zipf"]
 COLUMNS = ["layer", "part", "layout", "tokens", "routing", "rows", "n", "k", "attacca_us", "kernel",
-           "unfused_us", "torch_us", "inductor_us", "ratio", "limit_us", "share", "error",
-           "torch_error", "before_us"]
+           "unfused_us", "torch_us", "inductor_us", "triton_us", "ratio", "limit_us", "share",
+           "error", "torch_error", "triton_error", "before_us", "triton_config", "note"]
+PEERS = ["torch", "inductor", "triton"]
 DRAWS = 4
 
 
@@ -57,29 +64,6 @@ def follow(part, h, scale):
     return h * scale if part == "down" else h
 
 
-def draw(tokens, experts, chosen, routing):
-    """The ends of the experts' rows, and the token of each row."""
-    weights = torch.ones(experts, device="cuda")
-    if routing == "zipf":
-        weights = weights / torch.arange(1, experts + 1, device="cuda")
-        weights = weights[torch.randperm(experts, device="cuda")]
-    picked = torch.multinomial(weights.expand(tokens, experts), chosen)
-    counts = torch.bincount(picked.reshape(-1), minlength=experts)
-    order = torch.argsort(picked.reshape(-1), stable=True)
-    return torch.cumsum(counts, 0).to(torch.int32), order // chosen
-
-
-def error_of(result, part, x, w, ends, scale):
-    """Of the rows of the largest group. `x`: the product's rows."""
-    counts = torch.diff(ends, prepend=ends.new_zeros(1))
-    group = int(counts.argmax())
-    end = int(ends[group])
-    rows = slice(end - int(counts[group]), end)
-    exact = follow(part, x[rows].double() @ w[group].double(),
-                   None if scale is None else scale[rows].double())
-    return float((result[rows].double() - exact).abs().max() / exact.abs().max())
-
-
 class Weights:
     """Of the layer that was last asked for: one layer's may fill a quarter of the memory."""
 
@@ -98,14 +82,6 @@ class Weights:
         return self.made.transpose(1, 2) if layout == "nk" else self.made
 
 
-def limit(ends, n, k, out, read):
-    """Microseconds, of the first draw. `read`: the rows of x."""
-    rows = int(ends[-1])
-    touched = int((torch.diff(ends, prepend=ends.new_zeros(1)) > 0).sum())
-    moved = 2 * (touched * n * k + read * k + rows * out)
-    return max(moved / 4.3e6, 2 * rows * n * k / 700e6)
-
-
 def before(decision):
     """Microseconds of the fastest candidate that does not gather rows by itself."""
     seconds = [trial["seconds"] for trial in decision["trials"]
@@ -113,52 +89,118 @@ def before(decision):
     return f"{min(seconds) * 1e6:.2f}" if seconds else ""
 
 
-def measure(library, weights, plans, case, options):
-    layer, part, tokens, routing = case
-    experts, chosen, width, inner = LAYERS[layer]
-    gathers, gate = part == "gathered", part in ("up", "gathered")
-    n, k = (2 * inner, width) if gate else (width, inner)
-    rows, out = tokens * chosen, inner if gate else width
-    w = weights.get(experts, n, k, options.layout)
-    key = part, experts, n, k, rows
-    if key not in plans:
-        plans[key] = tuned_plan.of_text(library, text_of(part, options.layout, experts, n, k),
-                                        {"R": rows, "T": tokens} if gathers else {"R": rows},
-                                        options.limit)
-    plan = plans[key]
-    ends, index = zip(*(draw(tokens, experts, chosen, routing) for _ in range(DRAWS)))
-    x = torch.randn(tokens if gathers else rows, k, device="cuda").bfloat16()
-    scale = torch.rand(rows, 1, device="cuda").bfloat16() if part == "down" else None
-    # [experts, n, k] or [experts, k, n] in memory.
-    stored = w.transpose(1, 2) if options.layout == "nk" else w
-    sets = [(x, stored, each) + (() if scale is None else (scale,)) +
-            ((named,) if gathers else ()) for each, named in zip(ends, index)]
-    outs = [torch.empty(rows, out, device="cuda", dtype=torch.bfloat16) for _ in ends]
-    ours = plan.launches(sets, outs)
+class Work:
+    """A part of a layer for some tokens, with several draws of their experts."""
 
-    def whole(x, w, ends, scale, named):
-        return follow(part, torch._grouped_mm(x[named] if gathers else x, w, offs=ends), scale)
+    def __init__(self, case, layout, weights):
+        layer, self.part, self.tokens, routing = case
+        self.layout, self.gathers = layout, self.part == "gathered"
+        self.shape = routed.shape_of(*LAYERS[layer], gate=self.part in ("up", "gathered"))
+        experts, chosen, n, k, out = self.shape
+        self.rows = self.tokens * chosen
+        self.w = weights.get(experts, n, k, layout)
+        draws = [routed.draw(self.tokens, experts, chosen, routing) for _ in range(DRAWS)]
+        self.ends, self.pairs = zip(*draws)
+        self.index = [pairs // chosen for pairs in self.pairs]  # each row's token
+        self.x = torch.randn(self.tokens if self.gathers else self.rows, k,
+                             device="cuda").bfloat16()
+        self.scale = (torch.rand(self.rows, 1, device="cuda").bfloat16()
+                      if self.part == "down" else None)
+        self.outs = [torch.empty(self.rows, out, device="cuda", dtype=torch.bfloat16)
+                     for _ in draws]
 
-    def eager(i):
-        return whole(x, w, ends[i], scale, index[i])
-    contenders = {"ours": Timed(ours, DRAWS), "torch": Timed(eager, DRAWS)}
-    if part != "bare" and not options.no_inductor:
+    def plan(self, library, seconds):
+        experts, _, n, k, _ = self.shape
+        return tuned_plan.of_text(library, text_of(self.part, self.layout, experts, n, k),
+                                  {"R": self.rows, **({"T": self.tokens} if self.gathers else {})},
+                                  seconds)
+
+    def sets(self):
+        """The operands of the plan's launches."""
+        # [experts, n, k] or [experts, k, n] in memory.
+        stored = self.w.transpose(1, 2) if self.layout == "nk" else self.w
+        return [(self.x, stored, ends) + (() if self.scale is None else (self.scale,)) +
+                ((index,) if self.gathers else ())
+                for ends, index in zip(self.ends, self.index)]
+
+    def launches(self, function):
+        """launch(i) of PyTorch's formula, as it is or compiled."""
+        return lambda i: function(self.x, self.w, self.ends[i], self.scale, self.index[i])
+
+    def formula(self, x, w, ends, scale, index):
+        return follow(self.part, torch._grouped_mm(x[index] if self.gathers else x, w, offs=ends),
+                      scale)
+
+    def compiled(self):
         torch._dynamo.reset()
-        compiled = torch.compile(whole)
-        contenders["inductor"] = Timed(lambda i: compiled(x, w, ends[i], scale, index[i]), DRAWS)
-    us = medians(contenders, 15)
-    best = min(us[name] for name in us if name != "ours")
-    allowed = limit(ends[0], n, k, out, len(x))
-    of_rows = x[index[0]] if gathers else x
-    return {"layer": layer, "part": part, "layout": options.layout, "tokens": tokens,
-            "routing": routing, "rows": rows, "n": n, "k": k, "attacca_us": f"{us['ours']:.2f}",
-            **plan.columns(), "torch_us": f"{us['torch']:.2f}",
-            "inductor_us": f"{us['inductor']:.2f}" if "inductor" in us else "",
-            "ratio": f"{best / us['ours']:.2f}", "limit_us": f"{allowed:.2f}",
-            "share": f"{allowed / us['ours']:.2f}",
-            "error": f"{error_of(ours(0), part, of_rows, w, ends[0], scale):.2e}",
-            "torch_error": f"{error_of(eager(0), part, of_rows, w, ends[0], scale):.2e}",
-            "before_us": before(plan.decision) if gathers else ""}
+        return torch.compile(self.formula)
+
+    def triton(self):
+        """The rows of `gathered` belong to pairs, in whose order its result lies; those of the
+        other parts are numbered as they lie."""
+        own = torch.arange(self.rows, device="cuda")
+        return triton_experts.fastest(triton_experts.Work(
+            self.x, self.w, [(ends, pairs if self.gathers else own)
+                             for ends, pairs in zip(self.ends, self.pairs)],
+            self.shape.chosen if self.gathers else 1, self.shape.out != self.shape.n, self.scale))
+
+    def error(self, result):
+        """Of the first draw, whose rows lie sorted by expert."""
+        expert, rows = routed.largest(self.ends[0])
+        x = self.x[self.index[0][rows]] if self.gathers else self.x[rows]
+        return routed.error(result[rows], follow(
+            self.part, x.double() @ self.w[expert].double(),
+            None if self.scale is None else self.scale[rows].double()))
+
+    def errors(self, contenders):
+        """name -> error."""
+        results = {name: each.launch(0) for name, each in contenders.items()}
+        if self.gathers and "triton" in results:
+            results["triton"] = results["triton"][self.pairs[0]]
+        return {name: f"{self.error(result):.2e}" for name, result in results.items()}
+
+
+def measure(library, weights, plans, case, options):
+    work = Work(case, options.layout, weights)
+    key = work.part, work.shape, work.rows
+    chosen = {}
+
+    def ours():
+        if key not in plans:
+            plans[key] = work.plan(library, options.limit)
+        return plans[key].launches(work.sets(), work.outs)
+
+    def in_triton():
+        launch, chosen["triton_config"] = work.triton()
+        return launch
+    makers = {"ours": ours, "torch": lambda: work.launches(work.formula)}
+    if work.part != "bare" and not options.no_inductor:
+        makers["inductor"] = lambda: work.launches(work.compiled())
+    if not options.no_triton:
+        makers["triton"] = in_triton
+    contenders, reasons = stopwatch.attempts(makers, DRAWS)
+    us = stopwatch.medians_of(contenders, 15)
+    errors = work.errors(contenders)
+    row = {**named(case, options), "rows": work.rows, "n": work.shape.n, "k": work.shape.k,
+           **{f"{name}_us": f"{us[name]:.2f}" for name in PEERS if name in us},
+           **{f"{name}_error": errors[name] for name in ("torch", "triton") if name in us},
+           **chosen, "note": "; ".join(reasons)}
+    return row | (columns_of(work, plans[key], us, errors["ours"]) if "ours" in us else {})
+
+
+def columns_of(work, plan, us, error):
+    """The columns that need our time."""
+    allowed = routed.limit(work.ends[0], work.shape, 2 * work.shape.n * work.shape.k, len(work.x))
+    peers = [us[name] for name in PEERS if name in us]
+    return {"attacca_us": f"{us['ours']:.2f}", **plan.columns(),
+            "ratio": f"{min(peers) / us['ours']:.2f}" if peers else "",
+            "limit_us": f"{allowed:.2f}", "share": f"{allowed / us['ours']:.2f}", "error": error,
+            "before_us": before(plan.decision) if work.gathers else ""}
+
+
+def named(case, options):
+    """The columns that name a case."""
+    return {**dict(zip(("layer", "part", "tokens", "routing"), case)), "layout": options.layout}
 
 
 def main():
@@ -169,6 +211,7 @@ def main():
     parser.add_argument("--routings", nargs="*", default=ROUTINGS, choices=ROUTINGS)
     parser.add_argument("--layout", default="nk", choices=["nk", "kn"])
     parser.add_argument("--no-inductor", action="store_true")
+    parser.add_argument("--no-triton", action="store_true")
     arguments = parser.parse_args()
     torch.manual_seed(20261124)
     library = tuned_plan.open_library(arguments.library, arguments.attacca)
@@ -177,7 +220,9 @@ def main():
              for part in arguments.parts for tokens in arguments.tokens
              for routing in arguments.routings]
     rows = csv_run.run(cases, lambda case: measure(library, weights, plans, case, arguments),
-                       COLUMNS, arguments.out, arguments.minutes, machine.facts())
+                       COLUMNS, arguments.out, arguments.minutes,
+                       machine.facts() | triton_experts.facts(),
+                       lambda case, reason: {**named(case, arguments), "note": reason})
     return 0 if rows else 1
 
 

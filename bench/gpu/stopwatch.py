@@ -2,8 +2,11 @@
 
 import random
 import statistics
+from typing import Any, NamedTuple
 
 import torch
+
+import csv_run
 
 MOST_LAUNCHES = 200
 GRAPH_SECONDS = 2e-3  # of launches in one graph
@@ -21,6 +24,7 @@ class Timed:
 
     def __init__(self, launch, count):
         stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())  # on which operands may still be made
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         with torch.cuda.stream(stream):
             for _ in range(3):  # compiles, warms up; the last says how many make a graph
@@ -59,3 +63,26 @@ def medians(contenders, rounds=25):
         for name in shuffled.sample(list(contenders), len(contenders)):
             times[name].append(contenders[name].once())
     return {name: statistics.median(each) for name, each in times.items()}
+
+
+class Contender(NamedTuple):
+    launch: Any  # launch(i): the output of set i
+    timed: Any
+
+
+def attempts(makers, count):
+    """({name: Contender}, reasons) of `makers`, name -> make() -> launch(i): one that fails to be
+    made or to run is left out, and named among the reasons."""
+    made, reasons = {}, []
+    for name, make in makers.items():
+        try:
+            launch = make()
+            made[name] = Contender(launch, Timed(launch, count))
+        except Exception as error:  # pylint: disable=broad-exception-caught
+            reasons.append(f"{name}: {csv_run.one_line(error)}")
+    return made, reasons
+
+
+def medians_of(contenders, rounds):
+    """As medians(), of Contenders."""
+    return medians({name: each.timed for name, each in contenders.items()}, rounds)

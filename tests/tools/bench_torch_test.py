@@ -4,7 +4,6 @@ CPU: plans, operands, launches and results are real, times are made up.
 Usage: bench_torch_test.py LIBATTACCA [unittest arguments].
 """
 import contextlib
-import io
 import os
 import sys
 import tempfile
@@ -13,14 +12,14 @@ import unittest
 from unittest import mock
 
 import torch
-from torch.overrides import TorchFunctionMode
 
 LIBRARY = os.path.abspath(sys.argv.pop(1))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../bench/gpu"))
+
+import on_the_host
+from on_the_host import GPU, HostLibrary, OnTheHost
 
 import attacca_side
 import bytes_as_they_lie
-import c_abi
 import cases
 import csv_run
 import mixed
@@ -35,28 +34,6 @@ import tuned_plan
 import user_kernel_cases
 import user_kernels
 
-GPU = types.SimpleNamespace(L2_cache_size=2000, name="a CPU")
-
-
-class OnTheHost(TorchFunctionMode):
-    """What is asked for on the GPU is made on the CPU."""
-
-    def __torch_function__(self, func, types, args=(), kwargs=None):
-        kwargs = dict(kwargs or {})
-        if kwargs.get("device") == "cuda":
-            kwargs["device"] = "cpu"
-        return func(*args, **kwargs)
-
-
-class HostLibrary(c_abi.Library):
-    """Plans for the CPU, which decide nothing."""
-
-    device = "cpu"
-
-    def decisions(self, instance):
-        return [{"candidate": "some_template", "seconds": 2e-6, "unfused_seconds": 3e-6,
-                 "trials": []}]
-
 
 class LaunchesNothing(HostLibrary):
     """A CPU plan would verify packed weights, which random ones do not pass."""
@@ -67,45 +44,15 @@ class LaunchesNothing(HostLibrary):
         return lambda stream: self.launched.append((inputs, outputs))
 
 
-class Timed:
-    """Every set is launched; the time is the number of sets."""
-
-    made = []
-
-    def __init__(self, launch, count):
-        self.outputs = [launch(i).clone() for i in range(count)]
-        Timed.made.append(self)
-
-    def once(self):
-        return float(len(self.outputs))
-
-
 class Scripts(unittest.TestCase):
     def setUp(self):
-        stream = types.SimpleNamespace(cuda_stream=None)
-        for patch in [mock.patch.object(torch.cuda, "get_device_properties", lambda device: GPU),
-                      mock.patch.object(torch.cuda, "current_stream", lambda: stream),
-                      mock.patch.object(torch.cuda, "synchronize", lambda: None),
-                      mock.patch.object(torch, "compile", lambda formula, **options: formula),
-                      *(mock.patch.object(script, "Timed", Timed)
-                        for script in (bytes_as_they_lie, mixed, scaled_blocks, references,
-                                       stopwatch)),
-                      mock.patch.object(tuned_plan, "Library", HostLibrary),
-                      mock.patch.dict(os.environ), OnTheHost()]:
-            patch.__enter__()
-            self.addCleanup(patch.__exit__, None, None, None)
+        on_the_host.patch(self, bytes_as_they_lie, mixed, scaled_blocks, references)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.out = os.path.join(folder.name, "out")
-        Timed.made = []
 
     def run_script(self, script, out, *more):
-        said = io.StringIO()
-        with mock.patch.object(sys, "argv", ["script", "--attacca", "attacca", "--library", LIBRARY,
-                                             "--out", out,
-                                             *more]), contextlib.redirect_stderr(said):
-            script.main()
-        return said.getvalue()
+        return on_the_host.run_script(script, LIBRARY, out, *more)
 
     def rows(self, path):
         return csv_run.read(path)[1]
@@ -292,8 +239,11 @@ class Graph:
 class Stopwatch(unittest.TestCase):
     def setUp(self):
         nothing = lambda *arguments, **options: contextlib.nullcontext()
+        self.waited = []
         stand_in = types.SimpleNamespace(
-            Stream=lambda: None, Event=Event, stream=nothing, CUDAGraph=Graph, graph=nothing,
+            Stream=lambda: types.SimpleNamespace(wait_stream=self.waited.append),
+            current_stream=lambda: "the one with the operands", Event=Event, stream=nothing,
+            CUDAGraph=Graph, graph=nothing,
             get_device_properties=lambda device: GPU)
         patch = mock.patch.object(torch, "cuda", stand_in)
         patch.start()
@@ -305,6 +255,7 @@ class Stopwatch(unittest.TestCase):
         # Three to warm up; 2 ms of launches of 0.5 ms, in whole walks.
         self.assertEqual(launched, [0, 0, 0, 0, 1, 2, 0, 1, 2])
         self.assertEqual(timed.graph.replays, 1)
+        self.assertEqual(self.waited, ["the one with the operands"])
         self.assertAlmostEqual(timed.once(), 500 / 6)
 
     def test_turns(self):
