@@ -50,6 +50,17 @@ struct DotFit {
   double launch;        // seconds
 };
 
+// Tiles whose rows belong to one group, and whose weights are mostly read once.
+struct GroupedFit {
+  double fill;             // bytes a second into one multiprocessor's shared memory
+  double gathered_row;     // factor of the bytes of a row that a kernel gathers
+  double finish;           // seconds that an element of a tile's epilogue overlaps with nothing
+  double context_operand;  // part of these seconds that an operand without a slot adds
+  double in_flight;        // part of the memory's time that loads of A's rows add to weights'
+  double memory_share;     // of the device's memory rate
+  double not_hidden;       // part of the shorter one of the tiles' time and the memory's
+};
+
 struct Architecture {
   int capability = 0;       // of devices from this compute capability on
   const char* native = "";  // the target of templates that use its own matrix instructions
@@ -58,6 +69,7 @@ struct Architecture {
   StreamingFit streaming = {};
   WideningFit widening = {};
   DotFit dot = {};
+  GroupedFit grouped = {};
 };
 
 // That of the device's compute capability, else of the latest before it.

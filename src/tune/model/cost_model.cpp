@@ -54,17 +54,18 @@ double tiles_over_places(const problem::Problem& problem, const Template& kernel
   return tiles / (std::floor(device.sm_count / cluster) * cluster);
 }
 
-double used_slots(const epilogue::Binding& binding) {
-  return double(std::count_if(
+double unused_slots(const Template& kernel, const epilogue::Binding& binding) {
+  const auto used = std::count_if(
       binding.inputs.begin(), binding.inputs.end(),
-      [](const epilogue::Placement& input) { return input.place == epilogue::Place::Full; }));
+      [](const epilogue::Placement& input) { return input.place == epilogue::Place::Full; });
+  return double(kernel.hole.full_bits.size()) - double(used);
 }
 
 // A factor: an unused slot takes shared memory and so stages; an operand without a slot takes time.
 double slots_cost(const problem::Problem& problem, const Template& kernel,
                   const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const TileFit& fit = architecture_of(device).tiles;
-  return 1 + fit.empty_slot * (double(kernel.hole.full_bits.size()) - used_slots(binding)) +
+  return 1 + fit.empty_slot * unused_slots(kernel, binding) +
          fit.context_operand * launch::context_operands(problem, binding);
 }
 
@@ -183,18 +184,32 @@ Estimate estimate(const problem::Problem& problem, const Template& kernel,
           slots_cost(problem, kernel, binding, device) * (std::max(busy, memory) + fit.launch)};
 }
 
-// Groups of rows, each of which begins tiles of its own. As many groups have rows as random routing
-// gives some, and their last tiles are half full.
+// The bytes of the weights of groups without rows, which no kernel reads.
+double unread_bytes(const problem::Problem& problem) {
+  double total = 0;
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const problem::Product& product = problem.products[i];
+    const double matrices = double(std::min(*product.groups, problem.m));
+    const double share = product.codes ? problem::code_share(*product.codes) : 1;
+    total += (matrices - groups_with_rows(*product.groups, problem.m)) * share * double(product.k) *
+             double(product.n) * double(ir::size_of(problem.views.products[i].b.dtype));
+  }
+  return total;
+}
+
+// Groups of rows, each of which begins tiles of its own and ends with a tile that is half full.
 double grouped_seconds(const problem::Problem& problem, const Template& kernel,
                        const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
   const Architecture& arch = architecture_of(device);
-  const TileFit& fit = arch.tiles;
-  const double m = double(problem.m), groups = double(*problem.products[0].groups);
-  const double touched = groups * (1 - std::pow(1 - 1 / groups, m));
-  const double lines = std::min(m, touched * std::max(1.0, m / touched / kernel.tile.m + 0.5));
+  const GroupedFit& fit = arch.grouped;
+  const double m = double(problem.m), k = double(problem.products[0].k);
+  const double groups = groups_with_rows(*problem.products[0].groups, problem.m);
+  const double lines = std::min(m, groups * std::max(1.0, m / groups / kernel.tile.m + 0.5));
   const double tiles =
       lines * divide_up(double(problem.n), kernel.tile.n * kernel.cluster_n) * kernel.cluster_n;
-  const double k = double(problem.products[0].k), products = kernel.hole.accumulators;
+  const double places = std::floor(device.sm_count / kernel.cluster_n) * kernel.cluster_n;
+  const double rounds = std::ceil(tiles / places);
+  const double products = kernel.hole.accumulators;
   const double multiply =
       kernel.code_bits > 0
           ? divide_up(k, kernel.tile.k) * products * widening_cycles(kernel, arch.widening) /
@@ -202,17 +217,20 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
           : 2.0 * kernel.tile.m * kernel.tile.n * products * k / product_rate(kernel, arch, device);
   const auto& codes = problem.products[0].codes;
   const double share = codes ? problem::code_share(*codes) : 1;  // of the weights' bytes
-  const double fill =
-      k * element_bytes(kernel) *
-      (double(kernel.tile.m) / kernel.cluster_n + share * products * kernel.tile.n) / fit.fill;
-  const double places = std::floor(device.sm_count / kernel.cluster_n) * kernel.cluster_n;
-  const double rounds = std::max(1.0, tiles / places);
-  const double finish = kernel.schedule == Schedule::Pingpong ? 0 : fit.finish;
-  const double busy = rounds * (std::max(multiply, fill) + finish) + fit.finish;
-  const double memory = bytes(problem) / device.rates.memory;
-  constexpr double kNotHidden = 0.2;  // of the shorter of the two
-  return slots_cost(problem, kernel, binding, device) *
-         (std::max(busy, memory) + kNotHidden * std::min(busy, memory) + fit.launch);
+  // A kernel that gathers loads the rows that there are; others load a whole tile of rows.
+  const double rows = kernel.gathered ? std::min(double(kernel.tile.m), m / lines) : kernel.tile.m;
+  const double of_a = rows / kernel.cluster_n, of_b = share * products * kernel.tile.n;
+  const double fill = k * element_bytes(kernel) *
+                      ((kernel.gathered ? fit.gathered_row : 1) * of_a + of_b) / fit.fill;
+  const double named = 1 + fit.context_operand * launch::context_operands(problem, binding);
+  const double finish = kernel.schedule == Schedule::Pingpong
+                            ? 0
+                            : fit.finish * kernel.tile.m * kernel.tile.n * named;
+  const double busy = rounds * (std::max(multiply, fill) + finish);
+  const double moved = bytes(problem) - unread_bytes(problem);
+  const double memory =
+      (1 + fit.in_flight * of_a / (of_a + of_b)) * moved / (fit.memory_share * device.rates.memory);
+  return std::max(busy, memory) + fit.not_hidden * std::min(busy, memory) + arch.tiles.launch;
 }
 
 // The part of the moved bytes that are the epilogue's full operands and results.
@@ -299,7 +317,7 @@ Features features(const problem::Problem& problem, const Template& kernel,
   set(Feature::log_in_flight, std::log(std::max(1.0, kernel.stages * stage * blocks)));
   set(Feature::blocks, blocks);
   set(Feature::full_slots, slots);
-  set(Feature::empty_slots, slots - used_slots(binding));
+  set(Feature::empty_slots, unused_slots(kernel, binding));
   set(Feature::context_operands, launch::context_operands(problem, binding));
   set(Feature::row_slots, kernel.hole.rows);
   set(Feature::tail_share, tail_share(problem));
@@ -335,6 +353,11 @@ Features features(const problem::Problem& problem, const Template& kernel,
   set(Feature::intensity, std::log(times.multiply / times.memory));
   set(Feature::filling, std::log(times.fill / times.multiply));
   return made;
+}
+
+double groups_with_rows(int64_t groups, int64_t rows) {
+  const double all = double(groups);
+  return all * (1 - std::pow(1 - 1 / all, double(rows)));
 }
 
 double gather_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device) {
