@@ -97,7 +97,8 @@ def page(rows, facts):
              "transformers at their real widths with few layers and random weights, bf16, beside "
              "Inductor's default. Attacca carries measured choices for the layers of llama, opt, "
              "qwen3, gemma2 and neox (`shipped.py --graphs`); those of other models are tuned "
-             "within the first call's time, or the cost model chooses.", "", *summary(rows),
+             "within the first call's time, or the cost model chooses.", "",
+             *([facts["note"], ""] if "note" in facts else []), *summary(rows),
              "## A call", "",
              "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, "
              "with the host's part. *Error* is the root mean square "
