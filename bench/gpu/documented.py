@@ -56,6 +56,11 @@ PAGES = [
           "--routings uniform --minutes {minutes}",
           "grouped_page.py {data}.csv {data}-kn.csv --out {data}"), 5,
          data=("gpu-grouped-kn.csv",)),
+    Page("gpu-experts-in-codes", "experts' weights in MXFP4 and in integers of 4 and 8 bits beside "
+         "the same weights in bf16",
+         ("experts_in_codes.py --attacca {attacca} --library {library} --limit 10 "
+          "--out {data}.csv --minutes {minutes}",
+          "experts_in_codes_page.py {data}.csv --out {data}"), 9),
     Page("gpu-together", "products of one input by one launch, beside one launch for each and "
          "PyTorch",
          ("together.py --attacca {attacca} --library {library} --out {data}.csv "
