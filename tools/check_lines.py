@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 
 COLUMNS = 100
-DATA = {".choices", ".csv", ".json", ".ptx", ".svg"}
+DATA = {".choices", ".csv", ".json", ".jsonl", ".ptx", ".svg"}
 LEFT_OUT = re.compile(r"\.|build|demo-output$|.*__pycache__$")  # as in .gitignore
 CONSOLE = re.compile(r"```console\n.*?```", re.DOTALL)
 
