@@ -73,8 +73,7 @@ def main():
     runs = []
     with tempfile.TemporaryDirectory() as folder:
         # One folder, so that kernels are built once; its choices are forgotten each time.
-        environment = {**os.environ, "ATTACCA_CACHE_DIR": os.path.join(folder, "cache"),
-                       "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
+        environment = program.without_choices(folder)
         path = os.path.join(folder, "ten.attacca")
         with open(path, "w", encoding="utf-8") as file:
             file.write(graph())

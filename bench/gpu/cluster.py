@@ -12,7 +12,6 @@ the same keys. Attacca's package and Ray must be importable.
 import argparse
 import io
 import json
-import os
 import pathlib
 import re
 import statistics
@@ -22,6 +21,7 @@ import tempfile
 import time
 
 import machine
+import program
 
 # The attention's input, the layer's and the gates' differ, so that no products are one launch.
 LAYER = """graph layer(x: bf16[M, 3584], attention: bf16[M, 3584], normed: bf16[M, 3584],
@@ -86,9 +86,7 @@ def measure(gpus, rows):
     """tune() in a new process, with a new folder for all that Attacca and Ray keep."""
     with tempfile.TemporaryDirectory(prefix="ray") as name:
         folder = pathlib.Path(name)
-        environment = {**os.environ, "ATTACCA_CACHE_DIR": str(folder / "attacca"),
-                       "ATTACCA_TUNED_DIR": str(folder / "none"),  # no choices of the package's
-                       "RAY_USAGE_STATS_ENABLED": "0"}
+        environment = {**program.without_choices(folder), "RAY_USAGE_STATS_ENABLED": "0"}
         environment.pop("RAY_ADDRESS", None)
         out = folder / "found.json"
         subprocess.run([sys.executable, __file__, "--one", str(out), "--gpus", str(gpus), "--rows",

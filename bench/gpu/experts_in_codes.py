@@ -23,13 +23,13 @@ import sys
 from typing import NamedTuple
 
 import torch
-import torch.nn.functional as F
 
 import csv_run
 import expert_codes
 import machine
 import routed
 import stopwatch
+import torch_bench
 import tuned_plan
 
 
@@ -88,11 +88,7 @@ def follow(part, gpt_oss, h, bias, scale):
     h = h if bias is None else h + bias
     if part == "down":
         return h * scale
-    if not gpt_oss:
-        gate, up = h.chunk(2, dim=-1)
-        return F.silu(gate) * up
-    gate, up = h[..., ::2].clamp(max=7.0), h[..., 1::2].clamp(min=-7.0, max=7.0)
-    return gate * torch.sigmoid(1.702 * gate) * (up + 1.0)
+    return torch_bench.gpt_oss_of(h) if gpt_oss else torch_bench.swiglu_of(h)
 
 
 class Work:

@@ -21,12 +21,12 @@ its reason in `note`. Launches walk several draws, so that experts differ."""
 import sys
 
 import torch
-import torch.nn.functional as F
 
 import csv_run
 import machine
 import routed
 import stopwatch
+import torch_bench
 import triton_experts
 import tuned_plan
 
@@ -59,8 +59,7 @@ def text_of(part, layout, experts, n, k):
 
 def follow(part, h, scale):
     if part in ("up", "gathered"):
-        gate, up = h.chunk(2, dim=-1)
-        return F.silu(gate) * up
+        return torch_bench.swiglu_of(h)
     return h * scale if part == "down" else h
 
 

@@ -41,8 +41,7 @@ def fastest(trials):
 
 def collect(args):
     with tempfile.TemporaryDirectory() as folder, open(args.data, "a", encoding="utf-8") as file:
-        environment = {**os.environ, "ATTACCA_CACHE_DIR": os.path.join(folder, "cache"),
-                       "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
+        environment = program.without_choices(folder)
         for path in sorted(pathlib.Path(args.graphs).glob("*.attacca")):
             said = program.answer(args.attacca, "tune", str(path), "--json", "--budget", "40",
                                   env=environment)

@@ -23,6 +23,13 @@ def answer(program, *words, timeout=None, env=None):
     return done.stdout
 
 
+def without_choices(folder):
+    """The environment for a program that keeps what it builds and tunes in the folder, from an
+    empty database on, and knows no choice that is shipped."""
+    return {**os.environ, "ATTACCA_CACHE_DIR": os.path.join(folder, "cache"),
+            "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
+
+
 def library_beside(path):
     """The program's own libattacca.so, in a build folder or installed; none where there is none."""
     folder = os.path.dirname(os.path.abspath(path))

@@ -124,9 +124,7 @@ def main():
     args = parser.parse_args()
     end = time.monotonic() + 60 * args.minutes
     with tempfile.TemporaryDirectory() as folder:
-        # A database of its own; no choice that is shipped counts as known.
-        environment = {**os.environ, "ATTACCA_CACHE_DIR": os.path.join(folder, "cache"),
-                       "ATTACCA_TUNED_DIR": os.path.join(folder, "none")}
+        environment = program.without_choices(folder)
         if os.path.exists(args.out):
             print(program.answer(args.attacca, "tune", "--import", args.out, env=environment),
                   end="")

@@ -50,15 +50,22 @@ def bias_silu_mul(x, w, b, residual):
     return F.silu(F.linear(x, w, b)) * residual
 
 
-def swiglu(x, w):
-    gate, up = F.linear(x, w).chunk(2, dim=-1)
+def swiglu_of(both):
+    gate, up = both.chunk(2, dim=-1)
     return F.silu(gate) * up
 
 
-def gpt_oss(x, w):
-    both = F.linear(x, w)
+def gpt_oss_of(both):
     gate, up = both[..., ::2].clamp(max=7.0), both[..., 1::2].clamp(min=-7.0, max=7.0)
     return gate * torch.sigmoid(1.702 * gate) * (up + 1.0)
+
+
+def swiglu(x, w):
+    return swiglu_of(F.linear(x, w))
+
+
+def gpt_oss(x, w):
+    return gpt_oss_of(F.linear(x, w))
 
 
 FORMULAS = {"bias_gelu": bias_gelu, "bias_silu_mul": bias_silu_mul, "swiglu": swiglu,

@@ -14,17 +14,7 @@ import torch
 
 import routed
 import stopwatch
-
-# Importing this file needs no Triton.
-try:
-    import triton
-    import triton.language as tl
-    jit, constexpr = triton.jit, tl.constexpr
-except ImportError:
-    triton, tl, constexpr = None, None, object
-
-    def jit(function):
-        return function
+from optional_triton import constexpr, jit, tl, triton
 
 
 class Config(NamedTuple):

@@ -5,16 +5,7 @@ defined (docs/user-kernels.md); where PyTorch's own op rounds correctly, PyTorch
 result. `eager` is the plain PyTorch code that is timed.
 """
 
-# Importing this file needs neither Triton nor a GPU: triton is imported where it is used.
-try:
-    import triton
-    import triton.language as tl
-    jit, constexpr = triton.jit, tl.constexpr
-except ImportError:
-    triton, tl, constexpr = None, None, object
-
-    def jit(function):
-        return function
+from optional_triton import constexpr, jit, tl
 
 
 @jit
