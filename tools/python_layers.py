@@ -43,8 +43,9 @@ RANKS = {
                      ["collectives", "kernels", "memory", "rows"], ["static"], ["nodes"],
                      ["region"], ["configurations", "regions"], ["replace", "surroundings"],
                      ["exchanges", "together"]],
-    "torch/_parallel": [["__init__", "exchange", "ranks"], ["clock"], ["symmetric"],
-                        ["choice"], ["ops"], ["functions"]],
+    "torch/_parallel": [["__init__", "exchange", "ranks", "sums"], ["clock"],
+                        ["choice", "workspace"], ["symmetric"], ["pulled"], ["ways"], ["ops"],
+                        ["functions"]],
     "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["region", "transforms"],
                    ["custom", "lowering", "mxfp4", "quantized"], ["calls"]],
 }

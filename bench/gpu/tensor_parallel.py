@@ -39,7 +39,7 @@ LAYERS = {"Llama 3 8B": (4096, 14336), "Llama 3 70B": (8192, 28672)}
 TINY = {"tiny": (64, 2048)}
 ROWS = (512, 1024, 2048, 4096, 8192)
 KINDS = ("gather gate", "scatter residual", "reduce residual")
-WAYS = ("whole", "direct", "pieces", "awaiting")
+WAYS = ("whole", "direct", "pieces", "awaiting", "pulled")
 CONTENDERS = ("eager", "nccl", "torch overlap", *WAYS, "attacca")
 PARTS = ("products", "wire")
 COLUMNS = ["model", "kind", "rows", "inner", "width",
@@ -63,6 +63,11 @@ def cases(rows=ROWS, layers=LAYERS):
 
 
 # ---- What is measured
+
+
+def other_kinds(case):
+    """The ways that are none of this kind of product."""
+    return ("pulled",) if case.kind == "gather gate" else ("awaiting",)
 
 
 class Group:
@@ -94,7 +99,7 @@ class Group:
         import torch
         import torch.distributed as dist
 
-        from attacca.torch._parallel.symmetric import exchanges
+        from attacca.torch._parallel.ways import exchanges
 
         return exchanges(dist.group.WORLD, self.device, torch.bfloat16, False)
 
@@ -219,9 +224,11 @@ def contenders(case, group, given, **tuning):
             return function(x, w, after="acc + full(residual)", residual=residual, exchange=way,
                             **tuning)
     every = {"eager": eager, "nccl": nccl, "torch overlap": overlapped}
+    # First of Attacca's: it measures its kernels, which the ways then know.
+    every["attacca"] = functools.partial(ours, "measured")
     every |= {way: functools.partial(ours, way) for way in WAYS
-              if way in group.ways() and (way != "awaiting" or case.kind == "gather gate")}
-    return {**every, "attacca": lambda: ours("measured")}
+              if way in group.ways() and way not in other_kinds(case)}
+    return every
 
 
 def parts(case, group, given):
@@ -370,10 +377,11 @@ def page(facts, rows):
              "sums over the ranks are scattered, with the residual; *reduce residual*: all rows of "
              "the sums to all ranks. Times are microseconds, the slowest rank's median, in CUDA "
              "graphs. *NCCL*: the collective, cuBLAS and a tail by Inductor. *PyTorch*: its "
-             "overlapped ops over symmetric memory. *whole*, *direct*, *pieces*, *awaiting*: the "
-             "ways of Attacca's function ([docs/tensor-parallel.md](../tensor-parallel.md)). "
-             "*Attacca*: the way that it measured to be the fastest, *chosen*. *bound*: the larger "
-             "of the fused products alone and the copies alone.", ""]
+             "overlapped ops over symmetric memory. *whole*, *direct*, *pieces*, *awaiting*, "
+             "*pulled*: the ways of Attacca's function "
+             "([docs/tensor-parallel.md](../tensor-parallel.md)). *Attacca*: the way that it "
+             "measured to be the fastest, *chosen*. *bound*: the larger of the fused products "
+             "alone and the copies alone.", ""]
     for said in ("remark", "loop"):
         if facts.get(said):
             lines += [f"{facts[said]}.", ""]
@@ -429,7 +437,8 @@ def main(arguments=None):
                         help="for each of Attacca's products; 0: known choices, or the model's")
     options = parser.parse_args(arguments)
     if options.page:
-        return write_page(options.page, options.out)
+        write_page(options.page, options.out)
+        return
     import torch.distributed as dist
 
     group = Group(options.device)
@@ -453,8 +462,12 @@ def main(arguments=None):
         if group.rank == 0:
             print(said)
             write_page(f"{options.out}.csv", options.out)
-    return 0
+        dist.barrier()  # no rank ends the group while another uses it
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
+    sys.stdout.flush()
+    # A thread of gloo may still hold the last collective's tensors; if it releases them while
+    # Python ends, the process aborts.
+    os._exit(0)

@@ -27,6 +27,7 @@ def made(dtype):
 
 
 ALL_REDUCED = ("all_reduce", "uneven")
+PULLED = ("reduce_scatter", "scattered residual", "all_reduce")
 
 
 class Calls:
@@ -107,7 +108,7 @@ def by_collectives():
 
 
 def shared():
-    """By both exchanges over symmetric memory: equal bit for bit, and from run to run."""
+    """By the exchanges over symmetric memory: equal bit for bit, and from run to run."""
     import torch
     import torch.distributed as dist
 
@@ -118,14 +119,15 @@ def shared():
         whole = Calls(rank, count, dtype, True, exchange="whole")
         results = {}
         for run in range(RUNS):
-            for way in ("pieces", "direct"):
+            for way in ("pieces", "direct", "pulled"):
                 calls = Calls(rank, count, dtype, bool(run % 2), exchange=way)
                 for name in calls.calls:
+                    if way == "pulled" and name not in PULLED:
+                        continue
                     signals, barriers = len(memory.signals), memory.barriers
                     result = calls.check(name)
                     assert torch.equal(results.setdefault((way, name), result), result), name
-                    sends = way == "pieces" and name in ("reduce_scatter", "scattered residual",
-                                                         "all_reduce")
+                    sends = way == "pieces" and name in PULLED
                     assert len(memory.signals) - signals == (count - 1) * sends, name
                     assert memory.barriers > barriers, name
         for (way, name), result in results.items():
@@ -142,7 +144,7 @@ def awaiting():
     import torch.distributed as dist
 
     import attacca.torch
-    from attacca.torch._parallel import symmetric
+    from attacca.torch._parallel import ways
 
     rank, count = ranks.join()
     random.seed(rank)
@@ -169,7 +171,7 @@ def awaiting():
             torch.testing.assert_close(call("pieces").double(), wanted, rtol=tolerance,
                                        atol=tolerance)
     # Rank 0 has a launch, the others have none.
-    one = symmetric.exchanges(dist.group.WORLD, torch.device("cpu"), torch.float64, False)
+    one = ways.exchanges(dist.group.WORLD, torch.device("cpu"), torch.float64, False)
     x = made(torch.float64)["x"]
     mine, others = x.chunk(count)[rank].contiguous(), []
 

@@ -19,9 +19,9 @@ import torch.nn.functional as F
 
 import attacca.torch
 from attacca.torch._parallel.choice import choices
-from attacca.torch._parallel.symmetric import exchanges
+from attacca.torch._parallel.ways import exchanges
 
-WAYS = ("whole", "direct", "pieces", "awaiting", "measured")
+WAYS = ("whole", "direct", "pieces", "awaiting", "pulled", "measured")
 FUNCTIONS = {"gate": attacca.torch.all_gather_matmul, "product": attacca.torch.all_gather_matmul,
              "scatter": attacca.torch.matmul_reduce_scatter,
              "reduce": attacca.torch.matmul_all_reduce}
@@ -103,7 +103,10 @@ def delayed(device, generator):
 
 
 def available(case, way, shared):
-    return way in ("whole", "measured") or (shared and (way != "awaiting" or case.gathers))
+    if way in ("whole", "measured"):
+        return True
+    return shared and (case.gathers if way == "awaiting" else
+                       not case.gathers if way == "pulled" else True)
 
 
 def check_way(case, way, generator):

@@ -61,7 +61,7 @@ def share(group):
     """Makes a group on the CPU capable of the exchanges over symmetric memory; returns it."""
     import torch
 
-    from attacca.torch._parallel import symmetric
+    from attacca.torch._parallel import pulled, symmetric, ways
 
     path = os.environ["ATTACCA_TEST_STORE"] + ".memory"
     memory = File(path, group.rank(), group.size(), _SIZE)
@@ -103,10 +103,13 @@ def share(group):
     class AwaitingOnFile(OnFile, symmetric.Awaiting):
         pass
 
+    class PulledOnFile(OnFile, pulled.Pulled):
+        pass
+
     cpu = torch.device("cpu")
-    symmetric._shared.setdefault(group, {})[cpu] = {
+    ways._shared.setdefault(group, {})[cpu] = {
         "direct": DirectOnFile(group, cpu), "pieces": PiecesOnFile(group, cpu),
-        "awaiting": AwaitingOnFile(group, cpu)}
+        "awaiting": AwaitingOnFile(group, cpu), "pulled": PulledOnFile(group, cpu)}
     return memory
 
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 Produce = Callable[[int, torch.Tensor], None]
 
 # The ways by name. Of the first, the unfused path's, every group is capable.
-WHOLE, DIRECT, PIECES, AWAITING = "whole", "direct", "pieces", "awaiting"
+WHOLE, DIRECT, PIECES, AWAITING, PULLED = "whole", "direct", "pieces", "awaiting", "pulled"
 MEASURED = "measured"  # the fastest of them
 
 # What backends add as it is.
@@ -54,6 +54,29 @@ class Exchange(Protocol):
 
     def collect(self, shard: torch.Tensor, out: torch.Tensor) -> None:
         """Fills ``out`` [ranks, ...] with all ranks' shards."""
+
+
+class Summand(Protocol):
+    """A product that the ranks add."""
+
+    rows: int  # of the product
+
+    def memory(self, rows: int) -> torch.Tensor:
+        """Room for so many rows of it."""
+
+    def produce(self, begin: int, into: torch.Tensor) -> None:
+        """Computes as many of its rows as fit, from ``begin`` on."""
+
+    def add(self, parts: Sequence[torch.Tensor], rank: int, begin: int,
+            out: torch.Tensor) -> None:
+        """Computes the rank's rows of the sum and what follows it.
+
+        Args:
+            parts: The other ranks' products of these rows, in the order of ranks.
+            rank: This rank.
+            begin: The first row of the operands that what follows the sum reads.
+            out: Where to write them.
+        """
 
 
 class InOrder:

@@ -1,6 +1,7 @@
 """The public functions of products that are one with a collective. Dynamo traces them."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -18,7 +19,7 @@ from .._ops.calls import constant, count_of, traced
 from .._ops.text_argument import written
 from . import ops
 
-Way = Literal["measured", "whole", "direct", "pieces", "awaiting"]
+Way = Literal["measured", "whole", "direct", "pieces", "awaiting", "pulled"]
 Weights = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
 Epilogue = str | Callable[..., Any]
 _DTYPES = Torch.names()
@@ -75,8 +76,10 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
     as many rows.
 
     The way is chosen as :func:`all_gather_matmul` says. "pieces" sends each rank's rows while the
-    next are multiplied. "direct" and "pieces" add the ranks' parts in their order, in f32, where
-    ``after`` is computed; "whole" adds as the group's backend does, in ``out_dtype``.
+    next are multiplied. "pulled" adds in the kernel of the own rows' product, which reads the
+    others' parts where they are. "direct", "pieces" and "pulled" add the ranks' parts in their
+    order, in f32, where ``after`` is computed; "whole" adds as the group's backend does, in
+    ``out_dtype``.
 
     Args:
         a: The rank's columns of all rows, ``[M, K]``; with more axes, the first is the scattered
@@ -284,6 +287,7 @@ def _graph(dtype: torch.dtype, layout: str, epilogue: str, names: str,
     return " ".join(order) + "\n" + written(graph)
 
 
+_SUM = re.compile(r'(?<![".\w])acc(?!["\w])')  # in the text of what follows it
 _SHAPES = {"row": "[N]", "col": "[M, 1]", "full": "[M, N]", "scalar": "[]"}
 _SUMMED_IN = {"f16": "f32", "bf16": "f32", "f8e4m3": "f32", "f8e5m2": "f32"}
 
@@ -291,7 +295,8 @@ _SUMMED_IN = {"f16": "f32", "bf16": "f32", "f8e4m3": "f32", "f8e5m2": "f32"}
 @constant
 def _tail(after: str, ranks: int, dtype: str, names: str, dtypes: tuple[torch.dtype, ...]) -> str:
     """The graph of the ranks' sum and what is computed of it, as an op's argument. With 0 ranks,
-    the sum is the input; the argument is empty if nothing is computed of it."""
+    the sum is the input; the argument is empty if nothing is computed of it. All names are
+    quoted."""
     if ranks == 0 and after.strip() == "acc":
         return ""
     types = [f'"part{rank}": {dtype}[M, N]' for rank in range(max(ranks, 1))]
@@ -300,6 +305,6 @@ def _tail(after: str, ranks: int, dtype: str, names: str, dtypes: tuple[torch.dt
               for name, each in by_name.items()]
     wide = _SUMMED_IN.get(dtype, dtype)
     total = " + ".join(f'cast("part{rank}", {wide})' for rank in range(max(ranks, 1)))
-    value = with_operands(after, lambda role, name, named: f'"operand.{name}"')
-    return written(f'graph tail({", ".join(types)}) {{ acc = {total}; '
-                   f'return out = cast({value}, {dtype}) }}')
+    value = _SUM.sub('"acc"', with_operands(after, lambda role, name, named: f'"operand.{name}"'))
+    return written(f'graph tail({", ".join(types)}) {{ "acc" = {total}; '
+                   f'return "out" = cast({value}, {dtype}) }}')

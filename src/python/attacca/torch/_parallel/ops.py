@@ -37,11 +37,21 @@ from .._ops.region import (
 )
 from .._ops.transforms import without_derivatives
 from .choice import Call, by_rule, choose
-from .exchange import AWAITING, MEASURED, PIECES, Exchange
-from .symmetric import exchanges
+from .clock import is_timing
+from .exchange import AWAITING, DIRECT, MEASURED, PULLED, Exchange
+from .pulled import Pulled
+from .sums import added_to
+from .ways import exchanges
 
 ROWS = "M"  # the symbol that counts rows
 _ALIGNMENT = 16  # of addresses that a launch of parts takes, in bytes
+# How long a kernel that adds other ranks' parts is tuned when ways are measured. Reading another
+# rank's memory costs it little in an epilogue, in a kernel of its own as long as copying does; the
+# cost model's choice between the two is not good enough for that. Up to 5 seconds are a quick
+# tuning, which measures only where that model expects to gain.
+_SECONDS_OF_SUM = 6.0
+_UNUSABLE = {AWAITING: "no one kernel awaits the rows of such a product",
+             PULLED: "parts are pulled of sums alone, and of as many rows for each rank"}
 
 
 class Options(NamedTuple):
@@ -84,11 +94,18 @@ class _ByRows:
             begin: The first row.
             out: Where to write.
         """
-        count = out.shape[0]
-        if count == 0:
+        self.run([*parts, *self.narrowed(others, len(parts), begin, len(out))], out)
+
+    def narrowed(self, tensors: Sequence[torch.Tensor], first: int, begin: int,
+                 count: int) -> list[torch.Tensor]:
+        """The inputs from the ``first`` on, those with rows with so many rows from ``begin`` on."""
+        return [tensor.narrow(0, begin, count) if has_rows else tensor
+                for tensor, has_rows in zip(tensors, self._have_rows[first:])]
+
+    def run(self, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+        """Computes the result of these inputs, if it has rows."""
+        if len(out) == 0:
             return
-        inputs = [*parts, *[tensor.narrow(0, begin, count) if has_rows else tensor
-                            for tensor, has_rows in zip(others, self._have_rows[len(parts):])]]
         if self._engine.cache.run(inputs, out, False) is None:
             self._engine.call(inputs, {}, out)
 
@@ -132,6 +149,9 @@ def _by_rows(graph: str, device: torch.device, options: str) -> _ByRows:
     return _ByRows(graph, device, Options.read(options))
 
 
+_tuned: set[tuple[str, torch.device, tuple[tuple[int, ...], ...]]] = set()
+
+
 def ranks_of(group: str) -> int:
     count: int = dist.distributed_c10d._get_group_size_by_name(group)
     return count
@@ -149,7 +169,7 @@ def _empty(graph: str, inputs: Sequence[torch.Tensor], rows: Any) -> torch.Tenso
 def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...], rows: int,
          dtype: torch.dtype, options: str, group_name: str,
          compute: Callable[[Exchange], torch.Tensor],
-         can_await: Callable[[], bool] = lambda: False) -> torch.Tensor:
+         usable: Callable[[str], bool]) -> torch.Tensor:
     """Computes the result by the way that the options ask for.
 
     Args:
@@ -161,10 +181,10 @@ def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...],
         options: The op's options.
         group_name: The group's name in torch.
         compute: Computes the result by a way.
-        can_await: Whether one launch awaits rows.
+        usable: Whether a way, by its name, computes it; the ranks may differ.
 
     Raises:
-        Error: The group is not capable of this way.
+        Error: The group is not capable of this way, or it computes no such result.
     """
     chosen, device = Options.read(options), tensors[0].device
     group = dist.distributed_c10d._resolve_process_group(group_name)
@@ -179,9 +199,9 @@ def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...],
         else:
             way = choose(group, device, call,
                          {name: partial(compute, each) for name, each in ways.items()},
-                         lambda name: name != AWAITING or can_await())
-    elif way not in ways or (way == AWAITING and not can_await()):
-        reason = "no one kernel awaits the rows of such a product" if PIECES in ways else \
+                         usable)
+    elif way not in ways or not usable(way):
+        reason = _UNUSABLE[way] if DIRECT in ways else \
             "the ranks of the group are not GPUs of one host that read each other's memory"
         raise Error(f"exchange is {way!r}, and {reason}", "exchange", "give \"measured\"")
     return compute(ways[way])
@@ -243,7 +263,8 @@ def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str
         between.gather(shard, consume)
         return consume.out
     return _run("all_gather_matmul", tensors, (graph,), len(mine) * ranks, mine.dtype, options,
-                group, compute, lambda: gathered().can_await)
+                group, compute, lambda way: way != PULLED and (way != AWAITING
+                                                               or gathered().can_await))
 
 
 def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
@@ -255,24 +276,44 @@ def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options
 
 
 class _Reduction:
-    """What both ops that reduce compute."""
+    """What both ops that reduce compute: :class:`.exchange.Summand`."""
 
     def __init__(self, tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
                  after: str, options: str):
         self._inputs, self._operands = tensors[:operands], tensors[operands:]
-        device = tensors[0].device
-        self._product = _by_rows(graph, device, options)
-        self._tail = _by_rows(tail, device, options)
-        self._after = _by_rows(after, device, options) if after else None
-        self._graph, self.rows = graph, tensors[0].shape[0]
-        self.dtype = as_torch_dtype(signature_of(graph, "fp32", device).outputs[0].info.dtype)
+        self._device = tensors[0].device
+        self._graphs, self._options = (graph, tail), options
+        self._product = _by_rows(graph, self._device, options)
+        self._tail = _by_rows(tail, self._device, options)
+        self._after = _by_rows(after, self._device, options) if after else None
+        self.rows = tensors[0].shape[0]
+        self.dtype = as_torch_dtype(signature_of(graph, "fp32",
+                                                 self._device).outputs[0].info.dtype)
 
-    def memory(self) -> torch.Tensor:
-        """Room for the products of all rows."""
-        return _empty(self._graph, self._inputs, self.rows)
+    def memory(self, rows: int) -> torch.Tensor:
+        return _empty(self._graphs[0], self._inputs, rows)
 
     def produce(self, begin: int, into: torch.Tensor) -> None:
         self._product([], self._inputs, begin, into)
+
+    def add(self, parts: Sequence[torch.Tensor], rank: int, begin: int,
+            out: torch.Tensor) -> None:
+        graph = added_to(*self._graphs, rank)
+        summed = _by_rows(graph, self._device, self._options)
+        inputs = [*summed.narrowed(self._inputs, 0, rank * len(out), len(out)), *parts,
+                  *summed.narrowed(self._operands, len(self._inputs) + len(parts), begin, len(out))]
+        if is_timing():
+            self._tune(graph, inputs, out)
+        summed.run(inputs, out)
+
+    def _tune(self, graph: str, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+        """Tunes a kernel that adds for these shapes, once, if it goes by what is known."""
+        chosen = Options.read(self._options)
+        key = (graph, self._device, tuple([tuple(tensor.shape) for tensor in inputs]))
+        if chosen.tuning == "known" and key not in _tuned:
+            _tuned.add(key)
+            tuned = chosen._replace(tuning="measure", tuning_seconds=_SECONDS_OF_SUM)
+            _by_rows(graph, self._device, tuned.text()).run(inputs, out)
 
     def finish(self, parts: Sequence[torch.Tensor], begin: int, ranks: int) -> torch.Tensor:
         """The result from the ranks' parts or their sum; ``begin``: the first row of the operands
@@ -295,10 +336,12 @@ def _matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph
                     "pad the rows, or use matmul_all_reduce")
 
     def compute(between: Exchange) -> torch.Tensor:
-        parts = between.scatter(reduction.produce, reduction.memory())
+        if isinstance(between, Pulled):
+            return between.scattered(reduction)
+        parts = between.scatter(reduction.produce, reduction.memory(rows))
         return reduction.finish(parts, 0, ranks)
     return _run("matmul_reduce_scatter", tensors, (graph, tail), rows, reduction.dtype, options,
-                group, compute)
+                group, compute, lambda way: way != AWAITING)
 
 
 def _fake_matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph: str,
@@ -316,16 +359,20 @@ def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: st
     rank: int = dist.distributed_c10d._resolve_process_group(group).rank()
 
     def compute(between: Exchange) -> torch.Tensor:
+        if isinstance(between, Pulled):
+            return between.reduced(reduction)
         if between.adds_all_rows or rows % ranks:
-            parts = between.reduce(reduction.produce, reduction.memory())
+            parts = between.reduce(reduction.produce, reduction.memory(rows))
             return reduction.finish(parts, 0, ranks)
-        parts = between.scatter(reduction.produce, reduction.memory())
+        parts = between.scatter(reduction.produce, reduction.memory(rows))
         shard = reduction.finish(parts, rank * (rows // ranks), ranks)
-        out = reduction.memory()
+        out = reduction.memory(rows)
         between.collect(shard, out.view(ranks, *shard.shape))
         return out
+    def usable(way: str) -> bool:
+        return rows % ranks == 0 if way == PULLED else way != AWAITING
     return _run("matmul_all_reduce", tensors, (graph, tail), rows, reduction.dtype, options,
-                group, compute)
+                group, compute, usable)
 
 
 def _fake_matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,

@@ -1,76 +1,18 @@
-"""The ways in which ranks exchange rows over torch's symmetric memory.
-
-Every rank reads the others' workspaces. All ranks make the same calls in the same order. A barrier
-begins each call: then all ranks have read what the last one left in the workspaces. Waiting ends
-with an error after the group's timeout, as in the group's own collectives.
-"""
+"""The ways in which ranks read each other's rows over symmetric memory."""
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 
-from .clock import is_timing
-from .exchange import (
-    ADDED,
-    AWAITING,
-    DIRECT,
-    PIECES,
-    WHOLE,
-    Consume,
-    Exchange,
-    InOrder,
-    Produce,
-    Whole,
-)
-
-_BEGIN, _FILLED, _SIGNALS = 0, 1, 2  # channels of barriers; the first channel of signals
+from .exchange import Consume, Produce
+from .workspace import BEGIN, FILLED, SIGNALS, Symmetric
 
 
-class _Symmetric:
-    """This rank's workspace and the others'."""
-
-    def __init__(self, group: dist.ProcessGroup, device: torch.device):
-        self._rank, self._ranks = group.rank(), group.size()
-        self._name: str = group.group_name
-        self._wait_ms = int(_timeout(group, device) / timedelta(milliseconds=1))
-        self._in_graphs: list[Any] = []  # a CUDA graph reads them when they are outgrown, too
-
-    def collect(self, shard: torch.Tensor, out: torch.Tensor) -> None:
-        memory = self._memory(shard.nbytes)
-        self._publish(memory, shard)
-        out[self._rank].copy_(shard)
-        for peer in self._others():
-            out[peer].copy_(memory.get_buffer(peer, shard.shape, shard.dtype))
-
-    def _others(self) -> list[int]:
-        """The other ranks, each rank's list beginning with another."""
-        return [(self._rank + step) % self._ranks for step in range(1, self._ranks)]
-
-    def _publish(self, memory: Any, shard: torch.Tensor) -> None:
-        """Copies the shard to this rank's workspace; the others' are then filled, too."""
-        memory.barrier(_BEGIN, self._wait_ms)
-        memory.get_buffer(self._rank, shard.shape, shard.dtype).copy_(shard)
-        memory.barrier(_FILLED, self._wait_ms)
-
-    def _memory(self, size: int) -> Any:
-        """The workspaces; a test without a GPU replaces it."""
-        from torch.distributed import _symmetric_memory
-
-        memory = _symmetric_memory.get_symm_mem_workspace(self._name, min_size=max(size, 1))
-        if torch.cuda.is_current_stream_capturing() and not is_timing() \
-                and not any(memory is each for each in self._in_graphs):
-            self._in_graphs.append(memory)
-        return memory
-
-
-class Direct(_Symmetric):
+class Direct(Symmetric):
     """One product of all rows. Sums are computed by one kernel that reads the other ranks' parts
     where they are."""
 
@@ -92,15 +34,15 @@ class Direct(_Symmetric):
                count: int) -> Sequence[torch.Tensor]:
         """So many rows from ``begin`` on of what each rank computed."""
         shared = self._memory(like.nbytes)
-        shared.barrier(_BEGIN, self._wait_ms)
+        shared.barrier(BEGIN, self._wait_ms)
         produce(0, shared.get_buffer(self._rank, like.shape, like.dtype))
-        shared.barrier(_FILLED, self._wait_ms)
+        shared.barrier(FILLED, self._wait_ms)
         shape = (count, *like.shape[1:])
         return [shared.get_buffer(peer, shape, like.dtype, begin * like.stride(0))
                 for peer in range(self._ranks)]
 
 
-class Pieces(_Symmetric):
+class Pieces(Symmetric):
     """Rows are copied, on a stream of their own, while other rows are multiplied."""
 
     adds_all_rows = False
@@ -132,11 +74,11 @@ class Pieces(_Symmetric):
         parts = memory.view(self._ranks, -1, *memory.shape[1:])
         rows, shape = parts.shape[1], parts.shape[1:]
         shared = self._memory((self._ranks - 1) * parts[0].nbytes)
-        shared.barrier(_BEGIN, self._wait_ms)
+        shared.barrier(BEGIN, self._wait_ms)
         self._fork()
         for step in range(1, self._ranks):
             to, source = (self._rank + step) % self._ranks, (self._rank - step) % self._ranks
-            channel, offset = _SIGNALS + step - 1, (step - 1) * parts[0].numel()
+            channel, offset = SIGNALS + step - 1, (step - 1) * parts[0].numel()
             produce(to * rows, shared.get_buffer(self._rank, shape, parts.dtype, offset))
             shared.put_signal(to, channel, self._wait_ms)
             with self._beside():
@@ -218,48 +160,3 @@ class Awaiting(Pieces):
         consume.awaiting([shard, *received], [rank * rows for rank in (self._rank, *others)], words,
                          self._wait_ms)
         self._join()
-
-
-def _timeout(group: dist.ProcessGroup, device: torch.device) -> timedelta:
-    """After which time the group's backend gives up."""
-    options = getattr(group._get_backend(device), "options", None)
-    return getattr(options, "_timeout", timedelta(minutes=10))
-
-
-# By group, not by its name: after destroy_process_group another group may have it.
-_shared: WeakKeyDictionary[dist.ProcessGroup,
-                           dict[torch.device, dict[str, Exchange]]] = WeakKeyDictionary()
-
-
-def exchanges(group: dist.ProcessGroup, device: torch.device, dtype: torch.dtype,
-              exact_sum: bool) -> dict[str, Exchange]:
-    """The ways that a group is capable of, by name. The first call asks the other ranks whether
-    they read each other's memory.
-
-    Args:
-        group: The group.
-        device: Where this rank's tensors are.
-        dtype: What is added.
-        exact_sum: Whether all ways add in the order of ranks.
-    """
-    of_group = _shared.setdefault(group, {})
-    if device not in of_group:
-        of_group[device] = {DIRECT: Direct(group, device), PIECES: Pieces(group, device),
-                            AWAITING: Awaiting(group, device)} \
-            if device.type == "cuda" and _all_share_memory(group, device) else {}
-    in_order = exact_sum or dtype not in ADDED
-    name: str = group.group_name
-    return {WHOLE: InOrder(name) if in_order else Whole(name), **of_group[device]}
-
-
-def _all_share_memory(group: dist.ProcessGroup, device: torch.device) -> bool:
-    """Whether the ranks are GPUs of one host that read each other's memory; alike on all ranks."""
-    ranks: list[Any] = [None] * group.size()
-    dist.all_gather_object(ranks, (socket.gethostname(), device.index), group=group)
-    hosts, indices = {host for host, _ in ranks}, [index for _, index in ranks]
-    reads = [None] * group.size()
-    able = group.size() > 1 and len(hosts) == 1 and len(set(indices)) == len(indices) and all(
-        index == device.index or index < torch.cuda.device_count()
-        and torch.cuda.can_device_access_peer(device.index, index) for index in indices)
-    dist.all_gather_object(reads, able, group=group)
-    return all(reads)
