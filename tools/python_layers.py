@@ -44,8 +44,8 @@ RANKS = {
                      ["region"], ["configurations", "regions"], ["replace", "surroundings"],
                      ["exchanges", "together"]],
     "torch/_parallel": [["__init__", "exchange", "ranks", "sums"], ["clock"],
-                        ["choice", "workspace"], ["symmetric"], ["pulled"], ["ways"], ["ops"],
-                        ["functions"]],
+                        ["choice", "workspace"], ["beside", "direct"], ["summing"],
+                        ["pieces", "pulled"], ["ways"], ["ops"], ["functions"]],
     "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["region", "transforms"],
                    ["custom", "lowering", "mxfp4", "quantized"], ["calls"]],
 }

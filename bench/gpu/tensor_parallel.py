@@ -231,30 +231,54 @@ def contenders(case, group, given, **tuning):
     return every
 
 
+class Uncomputed:
+    """A product that the ranks add, of which nothing is computed: rows only travel."""
+
+    def __init__(self, case, device, dtype):
+        self.rows, self._width, self._device, self._dtype = case.rows, case.width, device, dtype
+
+    def memory(self, rows):
+        import torch
+
+        return torch.empty((rows, self._width), device=self._device, dtype=self._dtype)
+
+    def produce(self, begin, into):
+        pass
+
+    def add(self, parts, rank, first, begin, out):
+        pass
+
+
 def parts(case, group, given):
     """name -> function: what overlaps in Attacca's calls."""
     import torch
 
     import attacca
 
-    between = group.ways().get("pieces") or group.ways()["whole"]
+    pieces, whole = group.ways().get("pieces"), group.ways()["whole"]
     if case.kind == "gather gate":
         x, gate, up = given
-        whole = torch.empty((case.rows, case.width), device=group.device, dtype=x.dtype)
+        gathered = torch.empty((case.rows, case.width), device=group.device, dtype=x.dtype)
         plan = attacca.compile("graph gate(x: bf16[M, K], g: bf16[N, K], u: bf16[N, K]) { "
                                "return silu(x @ transpose(g)) * (x @ transpose(u)) }",
                                device=str(group.device))
         out = torch.empty((case.rows, case.inner), device=group.device, dtype=x.dtype)
-        return {"products": lambda: plan(whole, gate.t(), up.t(), out=out),
-                "wire": lambda: between.gather(x, lambda part, begin: None)}
+        return {"products": lambda: plan(gathered, gate.t(), up.t(), out=out),
+                "wire": lambda: (pieces or whole).gather(x, lambda part, begin: None)}
     x, w, _ = given
-    every = torch.empty((case.rows, case.width), device=group.device, dtype=x.dtype)
+    uncomputed = Uncomputed(case, group.device, x.dtype)
 
     def wire():
-        between.scatter(lambda begin, into: None, every)
-        if case.kind == "reduce residual":
-            parts_of_all = every.view(group.ranks, -1, case.width)
-            between.collect(parts_of_all[group.rank], torch.empty_like(parts_of_all))
+        if pieces and case.kind == "reduce residual":
+            pieces.reduced(uncomputed)
+        elif pieces:
+            pieces.scattered(uncomputed)
+        else:
+            every = uncomputed.memory(case.rows)
+            whole.scatter(uncomputed.produce, every)
+            if case.kind == "reduce residual":
+                parts_of_all = every.view(group.ranks, -1, case.width)
+                whole.collect(parts_of_all[group.rank], torch.empty_like(parts_of_all))
     return {"products": lambda: attacca.matmul(x, w), "wire": wire}
 
 

@@ -27,7 +27,9 @@ def made(dtype):
 
 
 ALL_REDUCED = ("all_reduce", "uneven")
-PULLED = ("reduce_scatter", "scattered residual", "all_reduce")
+SCATTERED = ("reduce_scatter", "scattered residual")
+PULLED = (*SCATTERED, "all_reduce")
+PIECES = (((4096, 4), (1024, 2)), ((6, 3), (2, 2)))  # from rows of a rank on: how many pieces
 
 
 class Calls:
@@ -107,10 +109,20 @@ def by_collectives():
                     check_alike(first)
 
 
+def sent(way, name):
+    """How many signals a rank sends another for a piece of its rows: one for each time that they
+    travel, but where the kernel that adds reads them."""
+    if name not in PULLED or way == "direct":
+        return 0
+    return (way == "pieces") + (name not in SCATTERED)
+
+
 def shared():
     """By the exchanges over symmetric memory: equal bit for bit, and from run to run."""
     import torch
     import torch.distributed as dist
+
+    from attacca.torch._parallel import summing
 
     rank, count = ranks.join()
     random.seed(rank)
@@ -119,6 +131,7 @@ def shared():
         whole = Calls(rank, count, dtype, True, exchange="whole")
         results = {}
         for run in range(RUNS):
+            summing._PIECES = PIECES[run // 2 % 2]
             for way in ("pieces", "direct", "pulled"):
                 calls = Calls(rank, count, dtype, bool(run % 2), exchange=way)
                 for name in calls.calls:
@@ -126,11 +139,12 @@ def shared():
                         continue
                     signals, barriers = len(memory.signals), memory.barriers
                     result = calls.check(name)
-                    assert torch.equal(results.setdefault((way, name), result), result), name
-                    sends = way == "pieces" and name in PULLED
-                    assert len(memory.signals) - signals == (count - 1) * sends, name
+                    key = (way, name, summing._PIECES)
+                    assert torch.equal(results.setdefault(key, result), result), name
+                    sends = (count - 1) * sent(way, name) * summing.pieces_of(ROWS // count)
+                    assert len(memory.signals) - signals == sends, (way, name)
                     assert memory.barriers > barriers, name
-        for (way, name), result in results.items():
+        for (way, name, _), result in results.items():
             torch.testing.assert_close(result, whole.check(name), rtol=calls.tolerance,
                                        atol=calls.tolerance, msg=lambda text: f"{way}: {text}")
             if name in ALL_REDUCED:

@@ -61,7 +61,7 @@ def share(group):
     """Makes a group on the CPU capable of the exchanges over symmetric memory; returns it."""
     import torch
 
-    from attacca.torch._parallel import pulled, symmetric, ways
+    from attacca.torch._parallel import direct, pieces, pulled, ways
 
     path = os.environ["ATTACCA_TEST_STORE"] + ".memory"
     memory = File(path, group.rank(), group.size(), _SIZE)
@@ -94,13 +94,13 @@ def share(group):
         def _join(self):
             pass
 
-    class DirectOnFile(OnFile, symmetric.Direct):
+    class DirectOnFile(OnFile, direct.Direct):
         pass
 
-    class PiecesOnFile(OnFile, symmetric.Pieces):
+    class PiecesOnFile(OnFile, pieces.Pieces):
         pass
 
-    class AwaitingOnFile(OnFile, symmetric.Awaiting):
+    class AwaitingOnFile(OnFile, pieces.Awaiting):
         pass
 
     class PulledOnFile(OnFile, pulled.Pulled):

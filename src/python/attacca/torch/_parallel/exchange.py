@@ -67,13 +67,14 @@ class Summand(Protocol):
     def produce(self, begin: int, into: torch.Tensor) -> None:
         """Computes as many of its rows as fit, from ``begin`` on."""
 
-    def add(self, parts: Sequence[torch.Tensor], rank: int, begin: int,
+    def add(self, parts: Sequence[torch.Tensor], rank: int, first: int, begin: int,
             out: torch.Tensor) -> None:
-        """Computes the rank's rows of the sum and what follows it.
+        """Computes rows of the sum and what follows it.
 
         Args:
             parts: The other ranks' products of these rows, in the order of ranks.
             rank: This rank.
+            first: The first of the product's rows.
             begin: The first row of the operands that what follows the sum reads.
             out: Where to write them.
         """

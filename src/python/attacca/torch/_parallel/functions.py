@@ -75,11 +75,11 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
     """Computes ``after(reduce_scatter(epilogue(a @ b)))``: sums over the ranks, of which each gets
     as many rows.
 
-    The way is chosen as :func:`all_gather_matmul` says. "pieces" sends each rank's rows while the
-    next are multiplied. "pulled" adds in the kernel of the own rows' product, which reads the
-    others' parts where they are. "direct", "pieces" and "pulled" add the ranks' parts in their
-    order, in f32, where ``after`` is computed; "whole" adds as the group's backend does, in
-    ``out_dtype``.
+    The way is chosen as :func:`all_gather_matmul` says. "pieces" copies what the ranks compute of
+    each other's rows while more is multiplied, and adds in the kernel of the own rows' product.
+    "pulled" adds there, too, but the kernel reads the others' parts where they are. "direct",
+    "pieces" and "pulled" add the ranks' parts in their order, in f32, where ``after`` is computed;
+    "whole" adds as the group's backend does, in ``out_dtype``.
 
     Args:
         a: The rank's columns of all rows, ``[M, K]``; with more axes, the first is the scattered

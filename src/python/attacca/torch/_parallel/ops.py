@@ -39,7 +39,7 @@ from .._ops.transforms import without_derivatives
 from .choice import Call, by_rule, choose
 from .clock import is_timing
 from .exchange import AWAITING, DIRECT, MEASURED, PULLED, Exchange
-from .pulled import Pulled
+from .summing import Summing
 from .sums import added_to
 from .ways import exchanges
 
@@ -296,11 +296,11 @@ class _Reduction:
     def produce(self, begin: int, into: torch.Tensor) -> None:
         self._product([], self._inputs, begin, into)
 
-    def add(self, parts: Sequence[torch.Tensor], rank: int, begin: int,
+    def add(self, parts: Sequence[torch.Tensor], rank: int, first: int, begin: int,
             out: torch.Tensor) -> None:
         graph = added_to(*self._graphs, rank)
         summed = _by_rows(graph, self._device, self._options)
-        inputs = [*summed.narrowed(self._inputs, 0, rank * len(out), len(out)), *parts,
+        inputs = [*summed.narrowed(self._inputs, 0, first, len(out)), *parts,
                   *summed.narrowed(self._operands, len(self._inputs) + len(parts), begin, len(out))]
         if is_timing():
             self._tune(graph, inputs, out)
@@ -336,7 +336,7 @@ def _matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph
                     "pad the rows, or use matmul_all_reduce")
 
     def compute(between: Exchange) -> torch.Tensor:
-        if isinstance(between, Pulled):
+        if isinstance(between, Summing):
             return between.scattered(reduction)
         parts = between.scatter(reduction.produce, reduction.memory(rows))
         return reduction.finish(parts, 0, ranks)
@@ -359,7 +359,7 @@ def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: st
     rank: int = dist.distributed_c10d._resolve_process_group(group).rank()
 
     def compute(between: Exchange) -> torch.Tensor:
-        if isinstance(between, Pulled):
+        if isinstance(between, Summing) and rows % ranks == 0:
             return between.reduced(reduction)
         if between.adds_all_rows or rows % ranks:
             parts = between.reduce(reduction.produce, reduction.memory(rows))
