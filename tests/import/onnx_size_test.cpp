@@ -86,6 +86,27 @@ TEST(OnnxSize, SlicesOfShortAxes) {
             "x[:, :5] + z : f32[B, 5]");
 }
 
+// As with a table of positions, of which a model takes as many as there are tokens: M is at most 5.
+// MPT computes such limits itself.
+TEST(OnnxSize, BroadcastWithTheSmaller) {
+  const auto with = [](const char* left, const char* right) {
+    return of(sizes()
+                  .input("table", {"1", "5"})
+                  .node("Min", {"m", "five"}, {"least"})
+                  .node("Sub", {"five", "m"}, {"left"})
+                  .node("Max", {"left", "zero"}, {"from"})
+                  .node("Slice", {"table", "zero", "least", "one"}, {"first"})
+                  .node("Slice", {"table", "from", "far", "one"}, {"last"})
+                  .node("Min", {"m", "one"}, {"at_most_one"})
+                  .node("Slice", {"table", "zero", "at_most_one", "one"}, {"column"})
+                  .node("Add", {left, right}, {"y"}));
+  };
+  EXPECT_EQ(with("x", "first"), "x + table[:, :min(M, 5)][:, :M] : f32[B, M]");
+  EXPECT_EQ(with("first", "x"), "table[:, :min(M, 5)][:, :M] + x : f32[B, M]");
+  EXPECT_EQ(with("x", "last"), "x + table[:, max(-1*M + 5, 0):][:, :M] : f32[B, M]");
+  EXPECT_EQ(with("x", "column"), "x + table[:, :min(M, 1)][:, :1] : f32[B, M]");
+}
+
 TEST(OnnxSize, ComparisonsBecomeNumbers) {
   EXPECT_EQ(of(sizes()
                    .node("Greater", {"m", "five"}, {"longer"})

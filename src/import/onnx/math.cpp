@@ -1,12 +1,15 @@
 // Elementwise ops.
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "fmt/format.h"
 
 #include "import/onnx/ops.hpp"
 #include "import/onnx/tensor.hpp"
 #include "ir/graph/semantics.hpp"
+#include "ir/graph/size_functions.hpp"
 
 namespace attacca::import {
 namespace {
@@ -60,6 +63,34 @@ void simplify_scalars(Node& node, std::vector<Value>& values) {
   }
 }
 
+// Whether this is the smaller of the two, as the number of the first or of the last rows of so
+// many.
+bool is_minimum(const ir::Dim& extent, const ir::Dim& size, int64_t rows) {
+  return extent == ir::minimum(size, rows) || extent == rows - ir::maximum(rows - size, 0);
+}
+
+// Where one operand has M of an axis and another min(M, c), as a slice of a table of c rows has,
+// they can be broadcast only if that is M, or 1: the other is sliced to it, which is checked when M
+// is known.
+Status extend_minimums(Node& node, std::vector<Value>& values) {
+  for (Value& value : values) {
+    for (const Value other : std::vector<Value>(values)) {
+      const ir::Shape wanted = node.shape(other);
+      for (size_t back = 1; back <= std::min(node.shape(value).size(), wanted.size()); ++back) {
+        const size_t axis = node.shape(value).size() - back;
+        const ir::Dim extent = node.shape(value)[axis], &whole = wanted[wanted.size() - back];
+        const std::optional<int64_t> most = ir::upper_bound(extent);
+        if (!most || extent.is_static() || whole.is_static() || extent == whole ||
+            !is_minimum(extent, whole, *most))
+          continue;
+        const ir::Dim end = *most == 1 ? ir::Dim(1) : whole;
+        ATTACCA_TRY(value, slice_axis(node.expr(value), int64_t(axis), 0, end).value);
+      }
+    }
+  }
+  return {};
+}
+
 // The largest finite value.
 double largest_of(DType dtype) {
   constexpr double kMost = std::numeric_limits<double>::max();
@@ -75,6 +106,7 @@ Expr clamp(const Expr& x, double low, double high) {
 Result<Outputs> direct(Node& node) {
   ATTACCA_TRY(std::vector<Value> values, all_inputs(node));
   ATTACCA_TRY_VOID(check_dtypes(node, values, node.op() == Op::Where ? 1 : 0));
+  if (values.size() > 1) ATTACCA_TRY_VOID(extend_minimums(node, values));
   if (values.size() > 1) simplify_scalars(node, values);
   return node.graph().add(node.op(), std::move(values));
 }
