@@ -30,7 +30,7 @@ RANKS = {
          ["__main__"]],
     "_cluster": [["__init__", "models", "scores", "task"], ["driver"], ["page"]],
     "_functions": [["table"], ["values"], ["binding", "pointwise", "views", "parts", "products"],
-                   ["reductions"],
+                   ["activations", "divisions", "reductions", "special"],
                    ["__init__"]],
     "_trace": [["__init__", "annotations", "calls"], ["traced"], ["epilogue", "method"], ["fused"]],
     "torch": [["_kept", "_layouts", "_logs", "_options", "_timing", "_ops", "_report_view"],

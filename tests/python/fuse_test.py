@@ -140,7 +140,8 @@ class Meaning(unittest.TestCase):
                 (lambda x: torch.max(x, 1), X3, "dim=1"),
                 (lambda x: F.rms_norm(x, (3,)), X3, "normalized_shape"),
                 (lambda x: torch.baddbmm(x, x, x, alpha=0), X3[:, :3, :3], "alpha=0"),
-                (lambda x: torch.div(x, 2, rounding_mode="floor"), X3, "rounding_mode"),
+                (lambda x: torch.nan_to_num(F.dropout(x)), X3, "training=True"),
+                (lambda x: np.nan_to_num(x, copy=False), x, "copy=False"),
                 (lambda x: x.to("cuda"), X3, "device='cuda'"),
                 (lambda x: x.view(torch.int32), X3, "dtype")]:
             with self.subTest(name), self.assertRaisesRegex(attacca.Error, f"the argument {name}"):
@@ -177,7 +178,7 @@ class Meaning(unittest.TestCase):
         self.check(lambda x: (x[:0], x[:100, 3:50], x[-3:, -4:-1], x[7:9], x[2:1], x[..., ::2]), X)
         with self.assertRaisesRegex(attacca.Error, "the index 1.5|use slices"):
             attacca.fuse(lambda x: x[1.5:])(X)
-        for function in (lambda x: x[::-1], lambda x: x // 2, lambda x: x.__iadd__(1),
+        for function in (lambda x: x[::-1], lambda x: divmod(x, 2), lambda x: x.__iadd__(1),
                          lambda x: float(x)):
             with self.assertRaisesRegex(attacca.Error, "step|operator|value"):
                 attacca.fuse(function)(X)

@@ -4,6 +4,7 @@
 :mod:`.table` defines a row. The rows are in the modules named after what the functions do;
 importing any module of this folder registers all of them.
 """
-from . import parts, pointwise, products, reductions, views
+from . import activations, divisions, parts, pointwise, products, reductions, special, views
 
-__all__ = ["parts", "pointwise", "products", "reductions", "views"]
+__all__ = ["activations", "divisions", "parts", "pointwise", "products", "reductions",
+           "special", "views"]

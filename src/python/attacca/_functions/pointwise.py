@@ -79,8 +79,8 @@ def names_in(template: str) -> list[str]:
 def _rows(kind: str, text: str) -> None:
     """Registers the rows of a table, one a line: "ATen names | NumPy names | formula", then, if
     they differ, "| formula for integer results | formula for bool results". A row goes on after a
-    line that ends with "|"."""
-    for line in text.replace("|\n", "|").strip().splitlines():
+    line that ends with "|" or ","."""
+    for line in text.replace("|\n", "|").replace(",\n", ", ").strip().splitlines():
         aten, numpy, template, *others = (part.strip() for part in line.split("|"))
         register(aten, numpy, _pointwise_writer(kind, template, *others), names_in(template))
 
@@ -111,6 +111,29 @@ _rows("float", """
     log1p special_log1p          | log1p                    | log1p({self})
     sin                          | sin                      | sin({self})
     cos                          | cos                      | cos({self})
+    exp2 special_exp2            | exp2                     | pow(2, {self})
+    log2                         | log2                     | log({self}) * 1.4426950408889634
+    log10                        | log10                    | log({self}) * 0.4342944819032518
+    tan                          | tan                      | tan({self})
+    sinh                         | sinh                     | sinh({self})
+    cosh                         | cosh                     | cosh({self})
+    asinh arcsinh                | arcsinh                  | asinh({self})
+    acosh arccosh                | arccosh                  | acosh({self})
+    atanh arctanh                | arctanh                  | atanh({self})
+    sinc special_sinc            |                          |
+        where({self} == 0, 1, sin({self} * 3.141592653589793) / ({self} * 3.141592653589793))
+    deg2rad                      | deg2rad radians          | {self} * 0.017453292519943295
+    rad2deg                      | rad2deg degrees          | {self} * 57.29577951308232
+    special_entr                 |                          |
+        where({self} > 0, -{self} * log({self}), where({self} < 0, -inf, abs({self})))
+    special_ndtr                 |                          |
+        0.5 * erfc({self} * -0.7071067811865476)
+    logaddexp                    | logaddexp                |
+        where(and({self} == {other}, abs({self}) == inf), {self},
+        max({self}, {other}) + log1p(exp(-abs({self} - {other}))))
+    logaddexp2                   | logaddexp2               |
+        where(and({self} == {other}, abs({self}) == inf), {self},
+        max({self}, {other}) + 1.4426950408889634 * log1p(pow(2, -abs({self} - {other}))))
     erf special_erf              | erf                      | erf({self})
     erfc special_erfc            | erfc                     | erfc({self})
     tanh                         | tanh                     | tanh({self})
@@ -126,8 +149,6 @@ _rows("float", """
     log_sigmoid                  |                          | -softplus(-{self})
     leaky_relu                   |                          |
         leaky_relu({self}, alpha={negative_slope})
-    div divide true_divide       | divide                   | {self} / {other}
-                                 | float_power              | pow({self}, {other})
 """)
 _rows("number", """
     neg negative                 | negative                 | -{self}
@@ -151,7 +172,7 @@ _rows("number", """
     fmin                         | fmin                     |
         where({self} != {self}, {other}, where({other} != {other}, {self}, min({self}, {other}))) |
         min({self}, {other}) | and({self}, {other})
-    sign                         |                          |
+    sign sgn                     |                          |
         where({self} != {self}, 0, sign({self})) | sign({self}) | {self}
 """)
 _rows("compare", """
@@ -168,6 +189,23 @@ _rows("logic", """
     logical_or                   | logical_or               | or({self}, {other})
     logical_xor                  | logical_xor              | xor({self}, {other})
 """)
+
+
+def _predicate(aten: str, numpy: str, template: str, integer: str) -> None:
+    """Registers what is asked of one float; ``integer``: the formula for other dtypes."""
+    def write(call: Call, self: Any) -> Made:
+        if call.result != "bool":
+            raise Refused(f"a result of dtype {call.result}")
+        chosen = template if known_dtype(call, self) in FLOATS else integer
+        return Made(chosen.format(self=call.text(self)), broadcast(call, [self]))
+    register(aten, numpy, write, ("self",))
+
+
+_predicate("isnan", "isnan", "({self} != {self})", "({self} != {self})")
+_predicate("isinf", "isinf", "(abs({self}) == inf)", "({self} != {self})")
+_predicate("isfinite", "isfinite", "(abs({self}) < inf)", "({self} == {self})")
+_predicate("isposinf", "isposinf", "({self} == inf)", "({self} != {self})")
+_predicate("isneginf", "isneginf", "({self} == -inf)", "({self} != {self})")
 
 
 def _bitwise(aten: str, numpy: str, template: str) -> None:
@@ -217,7 +255,7 @@ def _scaled_sum(call: Call, template: str, self: Any, other: Any, scaled: str, a
                      {**values, "alpha": alpha}, "number")
 
 
-@writes("pow", "power")
+@writes("pow float_power", "power float_power")
 def _pow(call: Call, self: Any, exponent: Any) -> Made:
     integer = call.result in INTEGERS
     if integer and not call.is_tensor(exponent) and exponent < 0:
@@ -230,13 +268,6 @@ def _pow(call: Call, self: Any, exponent: Any) -> Made:
         return pointwise(call, root, {"self": self}, "float")
     values = {"self": self, "exponent": exponent}
     return pointwise(call, "pow({self}, {exponent})", values, "number")
-
-
-@writes("softsign")
-def _softsign(call: Call, self: Any) -> Made:
-    if call.dtype(self) not in FLOATS:  # torch adds 1 in the integer dtype
-        raise Refused(f"an operand of dtype {call.dtype(self)}")
-    return pointwise(call, "{self} / (1 + abs({self}))", {"self": self}, "float")
 
 
 @writes("lerp")
@@ -271,7 +302,7 @@ def _round(call: Call, self: Any, decimals: int = 0) -> Made:
 
 
 @writes("clamp clip", "clip")
-def _clamp(call: Call, self: Any, min: Any = None, max: Any = None) -> Made:
+def clamp(call: Call, self: Any, min: Any = None, max: Any = None) -> Made:
     if min is None and max is None and call.framework == "torch":
         raise Refused("clamp needs the argument min or max")
     for name, bound in (("min", min), ("max", max)):
@@ -288,36 +319,13 @@ def _clamp(call: Call, self: Any, min: Any = None, max: Any = None) -> Made:
     return pointwise(call, template, values, "number")
 
 
-@writes("hardtanh")
-def _hardtanh(call: Call, self: Any, min_val: Any = -1.0, max_val: Any = 1.0) -> Made:
-    return _clamp(call, self, min_val, max_val)
-
-
-@writes("gelu")
-def _gelu(call: Call, self: Any, approximate: str = "none") -> Made:
-    if approximate not in ("none", "tanh"):
-        raise Refused(f"the argument approximate={approximate!r}")
-    template = "gelu_tanh({self})" if approximate == "tanh" else "gelu({self})"
-    return pointwise(call, template, {"self": self}, "float")
-
-
-@writes("elu")
-def _elu(call: Call, self: Any, alpha: Any = 1.0, scale: Any = 1, input_scale: Any = 1) -> Made:
-    for name, value in (("scale", scale), ("input_scale", input_scale)):
-        if value != 1:
-            raise Refused(f"the argument {name}={value}")
-    return pointwise(call, f"elu({{self}}, alpha={number(float(alpha))})", {"self": self}, "float")
-
-
-@writes("softplus")
-def _softplus(call: Call, self: Any, beta: Any = 1, threshold: Any = 20) -> Made:
-    scaled = "{self}" if beta == 1 else "({self} * {beta})"
-    text = f"softplus({scaled})" + ("" if beta == 1 else " / {beta}")
-    # Above the default threshold softplus(x) rounds to x in all dtypes but f64.
-    if threshold != 20 or call.result == "f64":
-        text = f"where({scaled} > {{threshold}}, {{self}}, {text})"
-    values = {"self": self, "beta": beta, "threshold": threshold}
-    return pointwise(call, text, {name: values[name] for name in names_in(text)}, "float")
+@writes("addcdiv")
+def _addcdiv(call: Call, self: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Made:
+    values = {"self": self, "tensor1": tensor1, "tensor2": tensor2}
+    if value == 1:
+        return pointwise(call, "{self} + {tensor1} / {tensor2}", values, "float")
+    return pointwise(call, "{self} + {value} * {tensor1} / {tensor2}", {**values, "value": value},
+                     "float")
 
 
 @writes("where", "where")

@@ -93,6 +93,52 @@ def _softmax(call: Call, self: Any, dim: Any, dtype: Any = None,
     return Made(f"softmax({text}, axis={axis - rank})", lambda: call.sizes(self))
 
 
+@writes("log_softmax _log_softmax special_log_softmax", "")
+def _log_softmax(call: Call, self: Any, dim: Any, dtype: Any = None,
+                 half_to_float: bool = False) -> Made:
+    text = _softmax(call, self, dim, dtype, half_to_float).text  # checks the arguments
+    if not call.sizes(self):
+        return Made(f"{text} * 0", list)
+    x, axes = _wide(cast(call, self, call.result), call), text.rpartition("axis=")[2].rstrip(")")
+    less = f"({x} - reduce_max({x}, axes=[{axes}], keepdims=true))"
+    return _narrow(Made(f"{less} - log(sum(exp({less}), axes=[{axes}], keepdims=true))",
+                        lambda: call.sizes(self)), call)
+
+
+def _wide(text: str, call: Call) -> str:
+    """A value of the result's dtype in f32 where that is wider: sums between would be rounded."""
+    return f"cast({text}, f32)" if call.result in ("f16", "bf16") else text
+
+
+def _narrow(made: Made, call: Call) -> Made:
+    return made._replace(text=f"cast({made.text}, {call.result})") \
+        if call.result in ("f16", "bf16") else made
+
+
+@writes("softmin", "")
+def _softmin(call: Call, self: Any, dim: Any = None, dtype: Any = None) -> Made:
+    made = _softmax(call, self, dim, dtype)
+    x = cast(call, self, call.result)
+    return made._replace(text=made.text.replace(f"({x},", f"(-{x},", 1))
+
+
+@writes("logsumexp special_logsumexp", "")
+def _logsumexp(call: Call, self: Any, dim: Any, keepdim: Any = False) -> Made:
+    if call.dtype(self) not in FLOATS:
+        raise Refused(f"an operand of dtype {call.dtype(self)}")
+    whole = reduced(call, "reduce_max", self, dim, True, call.result).text
+    kept = reduced(call, "reduce_max", self, dim, keepdim, call.result)
+    if "reduce_max" not in whole:  # a scalar
+        return kept
+    # An infinity is the result itself, and must not be subtracted from itself.
+    shift = f"where(abs({whole}) == inf, 0, {whole})"
+    total = reduced(call, "sum", self, dim, keepdim, call.result)
+    x = _wide(call.text(self), call)
+    less = total.text.replace(f"sum({call.text(self)}", f"sum(exp({x} - {shift})", 1)
+    return _narrow(Made(f"log({less}) + where(abs({kept.text}) == inf, 0, {kept.text})",
+                        total.sizes), call)
+
+
 def _normalized(call: Call, op: str, self: Any, normalized_shape: Any, weight: Any, bias: Any,
                 eps: float) -> Made:
     """A norm over the last axes, which are merged into one."""

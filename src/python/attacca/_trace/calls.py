@@ -21,6 +21,7 @@ OPERATORS: dict[str, tuple[str, str, bool]] = {}
 for _name, _torch_name, _numpy_name in [
         ("add", "add", "add"), ("sub", "sub", "subtract"), ("mul", "mul", "multiply"),
         ("truediv", "true_divide", "divide"), ("pow", "pow", "power"),
+        ("mod", "remainder", "remainder"), ("floordiv", "floor_divide", "floor_divide"),
         ("matmul", "matmul", "matmul"),
         ("and", "bitwise_and", "bitwise_and"), ("or", "bitwise_or", "bitwise_or"),
         ("xor", "bitwise_xor", "bitwise_xor")]:

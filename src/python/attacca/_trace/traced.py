@@ -240,7 +240,7 @@ def _operators() -> None:
 
     for name in OPERATORS:
         setattr(Traced, name, method(name))
-    for name in ("mod", "floordiv", "divmod", "lshift", "rshift", "iadd", "isub", "imul",
+    for name in ("divmod", "lshift", "rshift", "iadd", "isub", "imul",
                  "itruediv", "ipow",
                  "imatmul", "iand", "ior", "ixor"):
         setattr(Traced, f"__{name}__", refused(name))
