@@ -4,7 +4,9 @@ first, for as long as it may, and exports what was measured.
 
     shipped.py --minutes 8 --out src/tune/shipped/nvidia_h200.choices
 
-Where OUT is already a file of choices that hold here, its choices are kept and others are added.
+Where OUT is already a file of choices of this device, those are kept that hold here, as shipped.hpp
+says, and others are added. A template that was added since does not compete with what is kept: give
+another OUT to measure all again.
 With --graphs, the graphs of that folder come first (model_layers.py writes them). Needs the command
 line program and its templates, no Python package.
 """
@@ -126,7 +128,8 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         environment = program.without_choices(folder)
         if os.path.exists(args.out):
-            print(program.answer(args.attacca, "tune", "--import", args.out, env=environment),
+            print(program.answer(args.attacca, "tune", "--import", args.out, "--holding",
+                                 env=environment),
                   end="")
         given = sorted(pathlib.Path(args.graphs).glob("*.attacca")) if args.graphs else []
         wanted = [Item(path.stem, path.read_text(encoding="utf-8"), []) for path in given] + items()

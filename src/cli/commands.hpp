@@ -74,6 +74,7 @@ struct TuneArgs {
   // The database instead of a file:
   bool show = false, forget = false;
   std::string export_to, import_from;  // paths
+  bool holding = false;                // of what is imported, what holds here alone
 };
 int tune(const TuneArgs& args);
 // `attacca tune --show`, `--forget`.

@@ -225,6 +225,10 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
                                         "Write the measurements of this device to a file");
   CLI::Option* from =
       command->add_option("--import", args.import_from, "Store the measurements of such a file");
+  command
+      ->add_flag("--holding", args.holding,
+                 "Import those alone whose template or cuBLASLt is the same here")
+      ->needs(from);
   const std::vector<CLI::Option*> instead = {file, show, forget, to, from};
   for (CLI::Option* one : instead)
     for (CLI::Option* other : instead)

@@ -15,6 +15,7 @@
 namespace attacca::tune {
 namespace {
 
+constexpr const char* kVendor = "cuBLASLt";
 constexpr uint64_t kMostBytes = uint64_t{64} << 20;
 
 Machine machine_of(const launch::Toolbox& toolbox) {
@@ -44,9 +45,10 @@ FiledChoice filed(const StoredChoice& row, const Machine& machine) {
 }
 
 // Why the file's choices cannot be used here; empty: they can.
-std::string mismatch(const ChoicesFile& file, const Machine& machine) {
+std::string mismatch(const ChoicesFile& file, const Machine& machine, Importing which) {
   if (file.device != machine.device)
     return fmt::format("they were measured on {}, this is {}", file.device, machine.device);
+  if (which == Importing::Holding) return {};
   if (const std::string differing = differing_tools(file.tools, machine.tools); !differing.empty())
     return fmt::format("they were measured with {}", differing);
   for (const FiledChoice& choice : file.choices) {
@@ -85,6 +87,18 @@ FingerprintOf fingerprints(const templates::Catalog& catalog) {
   };
 }
 
+std::string misfit(const FiledChoice& choice, const std::string& measured, const std::string& here,
+                   const FingerprintOf& fingerprint_of) {
+  if (!choice.kernel.empty()) {
+    const std::string own = fingerprint_of(launch::parse_candidate(choice.candidate)->kernel);
+    if (own == choice.kernel) return {};
+    return own.empty() ? "their templates are not built" : "their templates have changed";
+  }
+  const std::string theirs = tool_version(measured, kVendor), ours = tool_version(here, kVendor);
+  if (theirs == ours) return {};
+  return fmt::format("measured with {} {} (here {})", kVendor, theirs, ours);
+}
+
 Exported export_choices(const std::vector<StoredChoice>& rows, const Machine& machine) {
   Exported made{{machine.device, machine.tools, {}}};
   for (const StoredChoice& row : rows) {
@@ -98,10 +112,12 @@ Exported export_choices(const std::vector<StoredChoice>& rows, const Machine& ma
 }
 
 Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
-                                const std::string& source) {
-  if (const std::string why = mismatch(file, machine); !why.empty())
+                                const std::string& source, Importing which) {
+  if (const std::string why = mismatch(file, machine, which); !why.empty())
     return fail(fmt::format("these choices do not hold on this machine: {}", why), source,
-                "tune on this machine, or import a file of one with this device and these tools");
+                file.device == machine.device
+                    ? "tune on this machine, or import with --holding those that hold here"
+                    : "tune on this machine, or import a file of one with this device");
   ATTACCA_TRY(const std::vector<StoredChoice> stored, database.list());
   std::map<std::pair<std::string, std::string>, const StoredChoice*> known;
   for (const StoredChoice& row : stored)
@@ -110,6 +126,13 @@ Result<Imported> import_choices(Database& database, const ChoicesFile& file, con
   Imported result;
   std::vector<StoredChoice> rows;
   for (const FiledChoice& choice : file.choices) {
+    const std::string why = which == Importing::All
+                                ? std::string()
+                                : misfit(choice, file.tools, machine.tools, machine.fingerprint_of);
+    if (!why.empty()) {
+      ++result.left_out[why];
+      continue;
+    }
     const StoredChoice row{{machine.device, choice.problem, choice.shape, machine.tools},
                            choice.candidate,
                            choice.seconds,
@@ -150,12 +173,14 @@ Result<Exported> export_to_file(const std::string& device, const std::string& to
   return write_database({device, tools, fingerprints(catalog)}, path);
 }
 
-Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std::string& path) {
+Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std::string& path,
+                                      Importing which) {
   const std::string name = escaped(path);
   ATTACCA_TRY(const std::string text, read_file(path, {kMostBytes, "export fewer choices"}));
   ATTACCA_TRY(const ChoicesFile file, read_choices(text, name));
   ATTACCA_TRY(Database database, Database::open());
-  ATTACCA_TRY(const Imported done, import_choices(database, file, machine_of(toolbox), name));
+  ATTACCA_TRY(const Imported done,
+              import_choices(database, file, machine_of(toolbox), name, which));
   return ImportedFile{file.choices.size(), done};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "launch/toolbox.hpp"
@@ -28,15 +29,27 @@ struct Exported {
 };
 Exported export_choices(const std::vector<StoredChoice>& rows, const Machine& machine);
 
+// Why a choice of a file does not hold on a machine of the same device; empty: it does. The
+// versions of Attacca and of the driver may differ: a fused choice holds if its template is the one
+// that was measured, an unfused one with the same cuBLASLt. `measured` and `here`:
+// Toolbox::identity().
+std::string misfit(const FiledChoice& choice, const std::string& measured, const std::string& here,
+                   const FingerprintOf& fingerprint_of);
+
 // known: equal to what the database had; kept: of a quick tuning, while what the database had is
-// not.
+// not; left_out: by why they do not hold.
 struct Imported {
   size_t added = 0, changed = 0, known = 0, kept = 0;
+  std::map<std::string, size_t> left_out = {};
 };
-// Imports all choices or none. They replace those of the database, but for those that it keeps.
-// Errors: a file of another device, of other tools or templates; the database's.
+enum class Importing {
+  All,      // or none: a file of other tools or templates is an error
+  Holding,  // those without a misfit()
+};
+// They replace those of the database, but for those that it keeps.
+// Errors: a file of another device; the database's.
 Result<Imported> import_choices(Database& database, const ChoicesFile& file, const Machine& machine,
-                                const std::string& source);
+                                const std::string& source, Importing which = Importing::All);
 
 // Whether a tuning could have made the row.
 bool is_sound(const StoredChoice& row);
@@ -50,7 +63,8 @@ struct ImportedFile {
   size_t choices = 0;
   Imported done;
 };
-Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std::string& path);
+Result<ImportedFile> import_from_file(const launch::Toolbox& toolbox, const std::string& path,
+                                      Importing which = Importing::All);
 
 // The parts of `measured` that differ from those of `here`, both Toolbox::identity(): "driver 12080
 // (here 13000)".

@@ -17,21 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kVendor = "cuBLASLt";
-
-// Why a choice does not hold; empty: it does. `measured` and `here`: Toolbox::identity().
-std::string misfit(const FiledChoice& choice, const std::string& measured, const std::string& here,
-                   const FingerprintOf& fingerprint_of) {
-  if (!choice.kernel.empty()) {
-    const std::string own = fingerprint_of(launch::parse_candidate(choice.candidate)->kernel);
-    if (own == choice.kernel) return {};
-    return own.empty() ? "their templates are not built" : "their templates have changed";
-  }
-  const std::string theirs = tool_version(measured, kVendor), ours = tool_version(here, kVendor);
-  if (theirs == ours) return {};
-  return fmt::format("measured with {} {} (here {})", kVendor, theirs, ours);
-}
-
 }  // namespace
 
 std::string ShippedChoices::default_directory() {

@@ -602,6 +602,10 @@ class StandIn(Cli):
         self.assertIn("imported 1 choice for Fake 0", said)
         self.assertIn("exported 2 choices for Fake 0", said)  # M = 5 and 8 have one bucket
         self.assertIn(first, out.read_text().splitlines())
+        # As before a template was added.
+        out.write_text(out.read_text().replace("templates ", "templates f", 1))
+        self.assertIn("imported 2 choices for Fake 0", self.script("shipped", "--out", out))
+        self.assertIn(first, out.read_text().splitlines())
 
     def test_processes_of_the_stand_in_choose_alike(self):
         file = self.folder / "rounds.json"

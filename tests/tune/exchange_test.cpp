@@ -159,6 +159,34 @@ TEST(Choices, OfAnotherMachineAreRefused) {
   expect_refused(text, other, "the template a is another one here");
 }
 
+// A template was added, another one changed, and there is a newer cuBLASLt.
+TEST(Choices, ThatHoldAreTakenOutOfAFileOfOtherTools) {
+  const std::string text = exported(kRows);
+  Machine newer =
+      machine("GPU", "attacca 0.2.1, templates fedcba9876543210, cuBLASLt 130200, driver 13010");
+  newer.fingerprint_of = [](const std::string& name) {
+    return name == "b" || name == "d" ? kPrint : "00000000000000bb";
+  };
+  const Folder folder;
+  Database database = opened(folder.path("db"));
+  const auto file = read_choices(text, "FILE");
+  ASSERT_TRUE(file);
+  const auto done = import_choices(database, *file, newer, "FILE", Importing::Holding);
+  ASSERT_TRUE(done) << to_string(done.error());
+  EXPECT_EQ(done->added, 1u);
+  EXPECT_EQ(done->left_out,
+            (std::map<std::string, size_t>{{"their templates have changed", 1},
+                                           {"measured with cuBLASLt 130100 (here 130200)", 2}}));
+  const auto rows = database.list();
+  ASSERT_TRUE(rows);
+  EXPECT_EQ(rows->at(0).candidate, "b swizzle=2");
+  EXPECT_EQ(rows->at(0).key.tools, newer.tools);
+  const auto other =
+      import_choices(database, *file, machine("other GPU"), "FILE", Importing::Holding);
+  ASSERT_FALSE(other);
+  EXPECT_NE(other.error().what.find("measured on GPU, this is other GPU"), std::string::npos);
+}
+
 std::string replaced(std::string text, const std::string& what, const std::string& by) {
   const size_t at = text.find(what);
   EXPECT_NE(at, std::string::npos) << what;

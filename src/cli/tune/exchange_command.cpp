@@ -32,9 +32,18 @@ Result<int> export_to(const TuneArgs& args, const launch::Toolbox& toolbox) {
 }
 
 Result<int> import_from(const TuneArgs& args, const launch::Toolbox& toolbox) {
-  ATTACCA_TRY(const tune::ImportedFile file, tune::import_from_file(toolbox, args.import_from));
+  ATTACCA_TRY(
+      const tune::ImportedFile file,
+      tune::import_from_file(toolbox, args.import_from,
+                             args.holding ? tune::Importing::Holding : tune::Importing::All));
   const std::string& device = toolbox.device().info().name;
   const tune::Imported& done = file.done;
+  json::Value left_out = json::Value::object();
+  std::string left_out_text;
+  for (const auto& [why, count] : done.left_out) {
+    left_out.set(why, count);
+    left_out_text += fmt::format(", {} left out: {}", count, why);
+  }
   if (args.json)
     print_json(json::Value::object()
                    .set("file", args.import_from)
@@ -42,15 +51,17 @@ Result<int> import_from(const TuneArgs& args, const launch::Toolbox& toolbox) {
                    .set("added", done.added)
                    .set("changed", done.changed)
                    .set("known", done.known)
-                   .set("kept", done.kept));
+                   .set("kept", done.kept)
+                   .set("left_out", left_out));
   else
-    fmt::print("imported {} for {} into {}: {} added, {} changed, {} already there{}\n",
+    fmt::print("imported {} for {} into {}: {} added, {} changed, {} already there{}{}\n",
                count_text(file.choices), device, tune::Database::default_path(), done.added,
                done.changed, done.known,
                done.kept == 0 ? ""
                               : fmt::format(", {} left out: they are of quick tunings, those here "
                                             "are not",
-                                            done.kept));
+                                            done.kept),
+               left_out_text);
   return kOk;
 }
 
