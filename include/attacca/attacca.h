@@ -41,6 +41,11 @@ ATTACCA_API attacca_status* attacca_template_directory(attacca_bytes** path);
    ~/.cache/attacca. It need not exist. */
 ATTACCA_API attacca_status* attacca_cache_directory(attacca_bytes** path);
 
+/* Names what decides how graphs are cut into regions and which kernels these get: the library's
+   sources, the templates, and the tuned choices that come with it. What is measured of such
+   decisions and kept belongs under it. */
+ATTACCA_API attacca_status* attacca_decision_stamp(attacca_bytes** stamp);
+
 /* ---- Statuses: a failure's reason. The three texts may be empty; those of NULL are. */
 
 ATTACCA_API const char* attacca_status_what(const attacca_status* status);

@@ -194,6 +194,12 @@ inline Result<std::string> cache_directory() {
   return detail::text_of([](attacca_bytes** into) { return attacca_cache_directory(into); });
 }
 
+// Names what decides how graphs are cut into regions and which kernels these get. What is measured
+// of such decisions and kept belongs under it.
+inline Result<std::string> decision_stamp() {
+  return detail::text_of([](attacca_bytes** into) { return attacca_decision_stamp(into); });
+}
+
 // ---- Packed weights (docs/packed-weights.md): what a graph's `unpack` reads.
 
 struct Packing {

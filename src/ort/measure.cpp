@@ -83,11 +83,17 @@ std::string where(const Settings& settings) {
          std::string(kTuningNames[static_cast<size_t>(settings.plan.tuning)]) + '\n';
 }
 
+// Empty where the library cannot tell.
+std::string stamp() {
+  const auto found = decision_stamp();
+  return found ? *found : std::string();
+}
+
 std::string key_of(const Model& structure, const std::string& regions,
                    const std::vector<Size>& sizes, const Settings& settings) {
   static const std::string machine =
-      std::string(version()) + '\n' + Ort::GetApi().GetBuildInfoString() + '\n' + processor() +
-      '\n' + std::to_string(std::thread::hardware_concurrency()) + '\n';
+      std::string(version()) + '\n' + stamp() + '\n' + Ort::GetApi().GetBuildInfoString() + '\n' +
+      processor() + '\n' + std::to_string(std::thread::hardware_concurrency()) + '\n';
   std::string key = machine + where(settings) + std::to_string(settings.plan.threads) + ' ' +
                     std::string(kModeNames[static_cast<size_t>(settings.plan.mode)]);
   for (const Size& size : sizes) key += ' ' + std::to_string(size.value);

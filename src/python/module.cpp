@@ -56,6 +56,7 @@ NB_MODULE(_core, module) {
   module.def("version", [] { return std::string(attacca::version()); });
   module.def("template_directory", [] { return check(attacca::template_directory()); });
   module.def("cache_directory", [] { return check(attacca::cache_directory()); });
+  module.def("decision_stamp", [] { return check(attacca::decision_stamp()); });
   module.def(
       "check_device",
       [](const std::string& device) { check(attacca::check_device(whole(device, "device"))); },

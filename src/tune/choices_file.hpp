@@ -55,6 +55,8 @@ class ChoicesText {
 
   const std::string& device() const { return device_; }
   const std::string& tools() const { return tools_; }
+  // The first line, which no other choices have.
+  std::string_view head() const { return std::string_view(text_).substr(0, body_); }
   std::optional<FiledChoice> find(const std::string& problem, const std::string& shape) const;
   // All of them, in the file's order. Errors: a line that write_choices() does not write.
   Result<std::vector<FiledChoice>> choices() const;

@@ -9,6 +9,7 @@
 #include "support/environment.hpp"
 #include "support/files/file.hpp"
 #include "support/files/paths.hpp"
+#include "support/hash.hpp"
 #include "support/immortal.hpp"
 #include "support/warnings.hpp"
 
@@ -87,6 +88,12 @@ std::vector<ShippedChoices::Fit> ShippedChoices::fits(const std::string& tools,
     }
   }
   return all;
+}
+
+uint64_t ShippedChoices::fingerprint() const {
+  std::string heads;
+  for (const File& file : files_) heads += file.text.head();
+  return hash64(heads);
 }
 
 }  // namespace attacca::tune

@@ -7,6 +7,7 @@
 // cuBLASLt.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -38,6 +39,8 @@ class ShippedChoices {
   // One a file. The device is not compared.
   std::vector<Fit> fits(const std::string& tools, const FingerprintOf& fingerprint_of) const;
   const std::vector<Error>& left_out() const { return left_out_; }
+  // Other files give another one.
+  uint64_t fingerprint() const;
 
  private:
   struct File {

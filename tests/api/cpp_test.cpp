@@ -80,6 +80,15 @@ TEST(Api, KnowsAlignmentsOfAddresses) {
     EXPECT_EQ(attacca::alignment_of(bytes + at), alignment) << at;
 }
 
+TEST(Api, NamesWhatDecides) {
+  const auto stamp = attacca::decision_stamp();
+  ASSERT_TRUE(stamp);
+  EXPECT_TRUE(stamp->starts_with("sources ")) << *stamp;
+  EXPECT_NE(stamp->find(", templates "), std::string::npos) << *stamp;
+  EXPECT_NE(stamp->find(", choices "), std::string::npos) << *stamp;
+  EXPECT_EQ(*stamp, *attacca::decision_stamp());
+}
+
 TEST(Api, RunsTextAtSeveralSizes) {
   const attacca::Plan plan = linear_plan();
   for (const int64_t m : {1, 5, 64}) expect_linear(plan, m);

@@ -318,6 +318,7 @@ TEST(ApiErrors, Nulls) {
   null(attacca_device_check(nullptr), "device");
   null(attacca_choices_export(nullptr, "file", nullptr), "device");
   null(attacca_choices_import("cuda", nullptr, nullptr), "path");
+  null(attacca_decision_stamp(nullptr), "stamp");
   null(attacca_report_page(nullptr, &bytes), "json");
   null(attacca_report_page("{}", nullptr), "html");
   null(attacca_plan_compile(nullptr, nullptr, &made), "graph");

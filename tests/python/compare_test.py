@@ -25,7 +25,7 @@ import attacca.torch
 import judging
 import scaled_groups
 from attacca._plan import Decision
-from attacca.torch import _compare, _judge, _rewrite, _timing
+from attacca.torch import _compare, _judge, _rewrite, _timing, _verdicts
 from attacca.torch._graph import regions, static, surroundings
 from attacca.torch._graph.nodes import operations
 from attacca.torch._timing import Seconds
@@ -155,6 +155,18 @@ class Compared(unittest.TestCase):
             attacca.torch.reset()
             for path in pathlib.Path(os.environ["ATTACCA_CACHE_DIR"]).glob("torch/*.json"):
                 path.unlink()
+
+    def test_another_build_of_the_core_decides_again(self):
+        def stamped(stamp):
+            _verdicts._stamp_with.cache_clear()
+            self.addCleanup(_verdicts._stamp_with.cache_clear)
+            return mock.patch.object(_verdicts._core, "decision_stamp", lambda: stamp)
+        for times, stamp in [([WINS, LOSES], "sources 1"), ([], "sources 1"),
+                             ([LOSES, LOSES], "sources 2"), ([], "sources 2")]:
+            with stamped(stamp):
+                graph = self.compile(times, rows=41)
+            self.assertEqual(graph.measuring.known, 0 if times else 2)
+            self.assertEqual(len(graph.fused), 2 if stamp == "sources 1" else 0)
 
     def test_other_sizes_and_dtypes_are_other_regions(self):
         for rows, dtype in [(18, torch.float32), (19, torch.float32), (18, torch.bfloat16)]:

@@ -328,6 +328,8 @@ TEST(Shipped, ChoicesHoldAsLongAsWhatTheyUse) {
   EXPECT_EQ(shipped(files, "m<=16 n=8"), "b swizzle=2");
   EXPECT_EQ(shipped(files, "m<=4 n=8"), "unfused algorithm=3");
   EXPECT_EQ(shipped(files, "m<=3 n=8"), "none");
+  EXPECT_EQ(files.fingerprint(), ShippedChoices::open(folder.path("")).fingerprint());
+  EXPECT_NE(files.fingerprint(), ShippedChoices::open(folder.path("none")).fingerprint());
   EXPECT_EQ(shipped(files, "m<=16 n=8", machine("other GPU")), "none");
   const Machine newer =
       machine("GPU", "attacca 0.2.1, templates fedcba9876543210, cuBLASLt 130200, driver 13010");

@@ -19,7 +19,7 @@ from ._ops import lowering
 from ._ops.region import region
 from ._options import Options, OptionsGiven, Policy
 from ._rewrite import rewrite
-from ._verdicts import templates_stamp
+from ._verdicts import core_stamp
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,11 +45,11 @@ class Pass(CustomGraphPass):  # type: ignore[misc]
 
     def uuid(self) -> Any:
         """A text for the key of Inductor's cache; another one for other options, templates or
-        versions of Attacca. None, with a group: the cache is not to be used."""
+        builds of Attacca. None, with a group: the cache is not to be used."""
         _report.looked_up()
         if self.options.group is not None:
             return None
-        known = f"attacca {__version__} {region} {self.options} {templates_stamp()}"
+        known = f"attacca {__version__} {region} {self.options} {core_stamp()}"
         return hashlib.sha256(known.encode()).hexdigest()
 
 

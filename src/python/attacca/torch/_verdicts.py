@@ -1,6 +1,7 @@
 """Verdicts that are kept in Attacca's cache for later processes."""
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import pathlib
@@ -22,7 +23,7 @@ def file_of(key: str, region: Region, run: Run, effort: int) -> pathlib.Path:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
                 config.coordinate_descent_tuning, config.triton.cudagraphs]
-    parts = [__version__, templates_stamp(), torch.__version__, name, settings, run, effort,
+    parts = [__version__, core_stamp(), torch.__version__, name, settings, run, effort,
              key]
     text = "\n".join(map(str, parts))
     return (pathlib.Path(_core.cache_directory()) / "torch"
@@ -64,10 +65,12 @@ def recall_verdict(path: pathlib.Path, budget: float) -> Verdict | None:
         return None
 
 
-def templates_stamp() -> str:
-    """A text that changes when the kernel templates do."""
-    try:
-        directory = _core.template_directory()
-        return f"{directory} {os.stat(directory).st_mtime}"
-    except Exception:  # noqa: BLE001  none are installed
-        return "none"
+def core_stamp() -> str:
+    """A text that changes when the core may decide otherwise: with its cost model, the kernel
+    templates and the choices that come with it."""
+    return _stamp_with(_core.template_directory())
+
+
+@functools.lru_cache
+def _stamp_with(templates: str) -> str:
+    return f"{templates} {_core.decision_stamp()}"
