@@ -46,7 +46,7 @@ RANKS = {
     "torch/_parallel": [["__init__", "exchange", "ranks", "sums"], ["clock"],
                         ["choice", "workspace"], ["beside", "direct"], ["summing"],
                         ["pieces", "pulled"], ["ways"], ["ops"], ["functions"]],
-    "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["region", "transforms"],
+    "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["transforms"], ["region"],
                    ["custom", "lowering", "mxfp4", "quantized"], ["calls"]],
 }
 # Imports of the optional part that go upward: at the first call that needs it, and for type

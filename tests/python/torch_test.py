@@ -573,6 +573,19 @@ class Exported(unittest.TestCase):
             x = torch.randn(rows, 32)
             torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
 
+    def test_vmap(self):
+        """Each element of the batch is a call: of one region with a result, and with several."""
+        model = Mlp().eval()
+        x = torch.randn(3, 4, 32)
+        program = attacca.compile(self.export(model, x[0]))
+        self.assertGreater(program.regions, 0)
+        with torch.no_grad():
+            torch.testing.assert_close(torch.vmap(program)(x), torch.vmap(model)(x), rtol=1e-4,
+                                       atol=1e-4)
+            torch.testing.assert_close(torch.vmap(program, 1)(x.transpose(0, 1)), model(x),
+                                       rtol=1e-4, atol=1e-4)
+            self.assertEqual(torch.vmap(program)(x[:0]).shape, model(x[:0]).shape)
+
     def test_every_call_is_checked_not_the_first_alone(self):
         model = nn.Sequential(nn.Linear(32, 48), nn.GELU()).eval()
         program = attacca.compile(self.export(model, torch.randn(4, 32)))

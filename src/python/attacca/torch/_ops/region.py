@@ -26,6 +26,7 @@ from ..._launch import Engine
 from ..._layout import Signature
 from ..._plan import engine_of
 from .text_argument import plain
+from .transforms import vmap_one_by_one
 
 library = torch.library.Library("attacca", "DEF")
 _ARGUMENTS = "Tensor[] inputs, str graph, str mode, str tuning, float tuning_seconds"
@@ -210,3 +211,6 @@ for _name, _kernel, _shapes in [("region", _run, _fake),
     for _dispatch_key in () if IN_CPP else ("CPU", "CUDA"):
         library.impl(f"{_name}.{OVERLOAD}", _kernel, _dispatch_key)
     torch.library.register_fake(f"attacca::{_name}.{OVERLOAD}", _shapes, lib=library)
+    torch.library.register_vmap(f"attacca::{_name}.{OVERLOAD}",
+                                vmap_one_by_one(getattr(getattr(torch.ops.attacca, _name),
+                                                        OVERLOAD)), lib=library)
