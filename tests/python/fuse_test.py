@@ -174,6 +174,13 @@ class Meaning(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "symbolic"):
             attacca.fuse(split)(X3)
 
+    def test_methods_that_are_named_after_dtypes(self):
+        """Values that every dtype holds, and NaN as a bool."""
+        x = torch.tensor([[0.0, 1.5, 2.7, -0.0], [100.9, 0.5, 7.0, 3.2]])
+        self.check(lambda x: (x.int(), x.long(), x.char(), x.byte(), x.bool(), x.half(), x.float(),
+                              x.bfloat16(), x.double(), (x.int() // 2) % 3), x)
+        self.check(lambda x: x.bool(), NANS)
+
     def test_slices_beyond_the_axis(self):
         self.check(lambda x: (x[:0], x[:100, 3:50], x[-3:, -4:-1], x[7:9], x[2:1], x[..., ::2]), X)
         with self.assertRaisesRegex(attacca.Error, "the index 1.5|use slices"):

@@ -192,6 +192,21 @@ class Traced:
     def double(self) -> Traced:
         return self._cast("f64")
 
+    def int(self) -> Traced:
+        return self._cast("s32")
+
+    def long(self) -> Traced:
+        return self._cast("s64")
+
+    def char(self) -> Traced:
+        return self._cast("s8")
+
+    def byte(self) -> Traced:
+        return self._cast("u8")
+
+    def bool(self) -> Traced:
+        return self._cast("bool")
+
     @property
     def T(self) -> Any:
         return call_method(self._record, "T", (self,), {})
