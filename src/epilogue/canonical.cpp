@@ -30,8 +30,10 @@ std::string access_text(const Access& access) {
 
 std::string input_text(const Input& input) {
   if (input.role != Role::Accumulator)
-    return fmt::format("{} {} {}{}", name(input.role), name(input.dtype), access_text(input.access),
-                       input.rows ? fmt::format(" rows by {}", name(input.rows->dtype)) : "");
+    return fmt::format("{} {} {}{}{}", name(input.role), name(input.dtype),
+                       access_text(input.access),
+                       input.rows ? fmt::format(" rows by {}", name(input.rows->dtype)) : "",
+                       input.group_stride ? " by group" : "");
   return fmt::format("acc {} rounded={} step={} offset={}", name(input.dtype), name(input.rounded),
                      input.column_step, input.column_offset.is(0) ? "0" : "o");
 }

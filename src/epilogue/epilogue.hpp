@@ -54,6 +54,10 @@ struct Input {
   Access access;
   // Set: the access's row is the one that the index names. The domain is then [M, N].
   std::optional<RowIndex> rows = {};
+  // Set, of a Row or a Scalar: the row of each group of a grouped product's rows begins so many
+  // elements after the one before it. Rows of no group read the last group's. The domain is then
+  // [M, N].
+  std::optional<ir::Dim> group_stride = {};
 };
 
 // One step of the DAG. Operands index the list [inputs..., nodes...] and precede the node.
@@ -105,6 +109,8 @@ struct Epilogue {
 
 // The inputs whose rows an index names.
 std::vector<size_t> indexed_inputs(const Epilogue& epilogue);
+// Whether an input depends on the row's group.
+bool reads_by_group(const Epilogue& epilogue);
 
 // The same epilogue without what no output needs, and with inputs (accumulators first), nodes and
 // outputs in an order that depends on the expression alone. Operands keep their order. Epilogues

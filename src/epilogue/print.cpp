@@ -67,8 +67,9 @@ class Printer {
         }) > 1;
     const std::string rows =
         input.rows ? fmt::format("[{}]", display_name(graph_, input.rows->source)) : "";
-    return fmt::format("{}({}{}{})", name(input.role), display_name(graph_, input.source), rows,
-                       several ? place_text(input.access) : "");
+    return fmt::format("{}({}{}{}{})", name(input.role), display_name(graph_, input.source), rows,
+                       several ? place_text(input.access) : "",
+                       input.group_stride ? " by group" : "");
   }
 
  private:

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "fmt/format.h"
 
 #include "epilogue/epilogue.hpp"
@@ -28,6 +30,10 @@ Status verify_input(const Epilogue& epilogue, const Input& input, const std::str
                 where);
   if (input.rows && (epilogue.domain.size() != 2 || input.rows->access.strides.size() != 1))
     return fail("an index names rows of matrices alone", where);
+  if (!input.group_stride) return {};
+  const bool alike = input.role == Role::Row || input.role == Role::Scalar;
+  if (!alike || input.rows || epilogue.domain.size() != 2)
+    return fail("a row for each group that is no row of a matrix", where);
   return {};
 }
 
@@ -78,6 +84,11 @@ std::vector<size_t> indexed_inputs(const Epilogue& epilogue) {
   for (size_t i = 0; i < epilogue.inputs.size(); ++i)
     if (epilogue.inputs[i].rows) indexed.push_back(i);
   return indexed;
+}
+
+bool reads_by_group(const Epilogue& epilogue) {
+  return std::any_of(epilogue.inputs.begin(), epilogue.inputs.end(),
+                     [](const Input& input) { return input.group_stride.has_value(); });
 }
 
 bool fits(Role role, const std::vector<ir::Dim>& strides) {

@@ -56,11 +56,12 @@ class Assembly {
   }
 
   void decide_single(Value node) {
-    // Not computed: its readers read its operand by strides or by an index, or unpack, widen or
-    // scale it themselves.
+    // Not computed: its readers read its operand by strides, by an index or by group, or unpack,
+    // widen or scale it themselves.
     const Op op = graph_[node].op;
     const bool inner = op == Op::Unpack || op == Op::Cast || op == Op::ScaleBlocks ||
-                       op == Op::Gather || op == Op::MxFp4 || op == Op::Decode;
+                       op == Op::Gather || op == Op::GroupIds || op == Op::MxFp4 ||
+                       op == Op::Decode;
     if ((is_view_op(op) || inner) && !needed_[node.id]) return;
     singles_.push_back(node);
     needed_[node.id] = true;
@@ -95,7 +96,7 @@ class Assembly {
       else if (i == 1 && widened)
         need_operands(*widened);
       else if (reads_gathered(node, i))
-        need_operands(facts_.views[operand.id].source);
+        need_gathered(node, operand);
       else
         need_source(operand);
     }
@@ -112,12 +113,28 @@ class Assembly {
     const Value operand = graph_[node].operands[index];
     if (graph_[facts_.views[operand.id].source].op != Op::Gather) return false;
     if (graph_[node].op == Op::ScatterAdd) return false;
+    return in_every_frame(node, operand, gathered_operand);
+  }
+
+  // What such a member reads instead: the index only where it is not the row's group.
+  void need_gathered(Value node, Value operand) {
+    const Value gather = facts_.views[operand.id].source;
+    const bool by_group =
+        !is_product(graph_[node].op) && in_every_frame(node, operand, operand_of_groups);
+    if (by_group)
+      need_source(graph_[gather].operands[0]);
+    else
+      need_operands(gather);
+  }
+
+  // Whether `find` finds an operand of a member in all frames in which the member is seen.
+  template <class Find>
+  bool in_every_frame(Value node, Value operand, const Find& find) {
     const auto draft = std::find_if(work_.drafts.begin(), work_.drafts.end(),
                                     [&](const Draft& d) { return d.id == work_.owner[node.id]; });
     const std::vector<const Frame*> frames = draft->frames_of(node);
     return std::all_of(frames.begin(), frames.end(), [&](const Frame* frame) {
-      return gathered_operand(work_, *draft, operand, draft->frames.read(frame, node, operand))
-          .has_value();
+      return find(work_, *draft, operand, draft->frames.read(frame, node, operand)).has_value();
     });
   }
 

@@ -1,6 +1,7 @@
 #include "fuse/emit.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -122,7 +123,8 @@ class Emission {
     const auto same = [&](const Input& other) {
       return other.source == input.source && other.role == input.role &&
              other.column_offset == input.column_offset && other.column_step == input.column_step &&
-             other.access == input.access && other.rows == input.rows;
+             other.access == input.access && other.rows == input.rows &&
+             other.group_stride == input.group_stride;
     };
     const auto found = std::find_if(result_.inputs.begin(), result_.inputs.end(), same);
     if (found != result_.inputs.end()) return static_cast<int>(found - result_.inputs.begin());
@@ -133,6 +135,14 @@ class Emission {
   int add_operand(Value value, const Frame* frame) {
     const View& view = facts_.views[value.id];
     Input input;
+    if (auto of_groups = operand_of_groups(work_, draft_, value, frame)) {
+      input.dtype = graph_.type(view.source).dtype;
+      input.source = of_groups->source;
+      input.access = std::move(of_groups->access);
+      input.group_stride = std::exchange(input.access.strides[0], 0);
+      input.role = role_of(input.access.strides);
+      return add_input(std::move(input));
+    }
     if (auto gathered = gathered_operand(work_, draft_, value, frame)) {
       input.role = role_of(gathered->access.strides);
       input.dtype = graph_.type(view.source).dtype;

@@ -1,5 +1,5 @@
-// Operands that a region reads without the op that computes them: rows that a gather chooses, and
-// weights in codes.
+// Operands that a region reads without the op that computes them: rows that a gather chooses, by an
+// index or by the rows' groups, and weights in codes.
 #include <algorithm>
 
 #include "fuse/workspace.hpp"
@@ -81,6 +81,27 @@ std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft&
   found->access.offset = found->access.offset + access->offset * column;
   found->access.strides[1] = access->strides[1] * column;
   return found;
+}
+
+std::optional<RowsOfGroups> operand_of_groups(const Workspace& work, const Draft& draft,
+                                              Value operand, const Frame* frame) {
+  const auto found = gathered_operand(work, draft, operand, frame);
+  if (!found) return std::nullopt;
+  const ir::Node& ids = work.graph()[found->rows.source];
+  if (ids.op != Op::GroupIds || !(ids.type.shape[0] == draft.frames.domain()[0]) ||
+      !is_dense(work.facts, found->rows.source, found->rows.access))
+    return std::nullopt;
+  const View& ends = work.facts.views[ids.operands[0].id];
+  const Dim groups = work.graph().type(ids.operands[0]).shape[0];
+  const bool same = std::all_of(draft.gemms.begin(), draft.gemms.end(), [&](Value gemm) {
+    const ir::Node& product = work.graph()[gemm];
+    if (product.op != Op::GroupedMatMul) return false;
+    const View& own = work.facts.views[product.operands[2].id];
+    return own.source == ends.source && own.access == ends.access &&
+           work.graph().type(product.operands[2]).shape[0] == groups;
+  });
+  if (!same || !(found->rows.extent == groups)) return std::nullopt;
+  return RowsOfGroups{found->source, found->access};
 }
 
 std::optional<Value> coded_weights(const Workspace& work, Value matmul) {

@@ -127,13 +127,13 @@ class Check {
     return check_listed(region, sources, where);
   }
 
-  // Every live node is computed by a region, or it is a view, a gather, an unpack, an mxfp4, a
-  // decode, a cast or a scale_blocks through which its readers read.
+  // Every live node is computed by a region, or it is a view, a gather, the numbers of groups, an
+  // unpack, an mxfp4, a decode, a cast or a scale_blocks through which its readers read.
   Status check_computed(Value node) const {
     const ir::Op op = graph_[node].op;
     if (!live_[node.id] || is_given(op) || region_of_[node.id] >= 0 || is_view_op(op) ||
-        op == Op::Unpack || op == Op::ScaleBlocks || op == Op::Gather || op == Op::MxFp4 ||
-        op == Op::Decode || widened_.count(node))
+        op == Op::Unpack || op == Op::ScaleBlocks || op == Op::Gather || op == Op::GroupIds ||
+        op == Op::MxFp4 || op == Op::Decode || widened_.count(node))
       return {};
     return fail(fmt::format("{} is computed by no region", display_name(graph_, node)));
   }

@@ -188,6 +188,16 @@ std::optional<GatheredRows> gathered_a(const Workspace& work, ir::Value matmul);
 std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
                                              ir::Value operand, const Frame* frame);
 
+// A matrix of which each row of a grouped product reads the row of its group.
+struct RowsOfGroups {
+  ir::Value source;
+  Access access;  // over [groups, columns]
+};
+// Of the gather by the numbers of the rows' groups that an operand of a member reads, seen in a
+// frame.
+std::optional<RowsOfGroups> operand_of_groups(const Workspace& work, const Draft& draft,
+                                              ir::Value operand, const Frame* frame);
+
 // The mxfp4 or decode op that B of this product reads, if the product widens its weights itself.
 std::optional<ir::Value> coded_weights(const Workspace& work, ir::Value matmul);
 

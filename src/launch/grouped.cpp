@@ -35,6 +35,7 @@ problem::Problem product_alone(const problem::Problem& problem, size_t index,
   alone.views.products = {problem.views.products[index]};
   alone.views.inputs = {problem::View{.dtype = product.accumulator}};
   alone.views.outputs = {result};
+  alone.views.outputs[0].batch_stride = 0;
   alone.sources = map([](const problem::View&) { return ir::Value{}; }, alone.views);
   return alone;
 }

@@ -207,6 +207,7 @@ Legality legality(const problem::Problem& problem, const Template& kernel,
     if (problem.batch_invariant)
       if (Reason reason = invariance_reason(kernel)) return *std::move(reason);
   }
+  if (reads_by_group(problem) && !kernel.grouped) return "it knows no groups of rows";
   auto bound = epilogue::bind(problem.epilogue, kernel.hole, limits_of(problem, kernel));
   if (auto* reason = std::get_if<std::string>(&bound)) return std::move(*reason);
   auto binding =
@@ -216,6 +217,10 @@ Legality legality(const problem::Problem& problem, const Template& kernel,
   if (Reason reason = builder_reason(problem, kernel, *binding, candidate, device.sm_count))
     return *std::move(reason);
   return binding;
+}
+
+bool numbers_before(const problem::Problem& problem, const Candidate& candidate) {
+  return reads_by_group(problem) && candidate.kind != CandidateKind::Fused;
 }
 
 bool gathers_before(const problem::Problem& problem, const Candidate& candidate,

@@ -39,6 +39,10 @@ bool gathers_before(const problem::Problem& problem, const Candidate& candidate,
 bool widens_before(const problem::Problem& problem, const Candidate& candidate,
                    const templates::Catalog& catalog);
 
+// Whether another kernel numbers the rows' groups before the candidate's: those of grouped
+// templates know them.
+bool numbers_before(const problem::Problem& problem, const Candidate& candidate);
+
 // From the fewest rows to the most, with counts in between that fill no tile.
 inline constexpr int64_t kRowCounts[] = {1, 3, 17, 100, 513, 1 << 20};
 

@@ -3,6 +3,7 @@
 #include "launch/arguments.hpp"
 #include "launch/fused.hpp"
 #include "launch/helpers/gather_rows.hpp"
+#include "launch/helpers/group_ids.hpp"
 #include "launch/helpers/widen_codes.hpp"
 #include "launch/legality.hpp"
 #include "launch/operand_source.hpp"
@@ -202,6 +203,65 @@ class Widened : public Runnable {
   size_t workspace_bytes_ = 0;
 };
 
+// A kernel writes the numbers of the rows' groups into the workspace, then `product` computes the
+// problem with_numbered_groups().
+class Numbered : public Runnable {
+ public:
+  static Result<std::unique_ptr<Numbered>> make(const std::shared_ptr<Toolbox>& toolbox,
+                                                const problem::Problem& problem,
+                                                const problem::Problem& numbered,
+                                                std::unique_ptr<Runnable> product) {
+    ATTACCA_TRY(GroupIds kernel, GroupIds::make(toolbox));
+    return std::unique_ptr<Numbered>(
+        new Numbered(problem, numbered, std::move(kernel), std::move(product)));
+  }
+
+  size_t workspace_bytes() const override { return workspace_bytes_; }
+
+  Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
+    const auto lease = moved_.take([&] { return no_addresses(numbered_.views); });
+    Addresses& moved = *lease;
+    moved.products = at.products;
+    moved.kernel = at.kernel;
+    moved.inputs = at.inputs;
+    moved.outputs = at.outputs;
+    void* const numbers = static_cast<char*>(workspace) + numbers_at_;
+    for (size_t i = 0; i < moved.indices.size(); ++i)
+      moved.indices[i] = given_[i] ? at.indices[*given_[i]] : numbers;
+    const problem::View& ends = *problem_.views.products[0].offsets;
+    ATTACCA_TRY_VOID(kernel_.launch(first_element(*at.products[0].offsets, ends),
+                                    *problem_.products[0].groups, ends.column_stride, numbers,
+                                    problem_.m, stream));
+    return product_->launch(moved, workspace, stream);
+  }
+
+ private:
+  Numbered(const problem::Problem& problem, const problem::Problem& numbered, GroupIds kernel,
+           std::unique_ptr<Runnable> product)
+      : problem_(problem),
+        numbered_(numbered),
+        kernel_(std::move(kernel)),
+        product_(std::move(product)),
+        moved_(no_addresses(numbered.views)) {
+    size_t own = 0;
+    for (const epilogue::Input& input : problem.epilogue.inputs) {
+      if (input.rows) given_.emplace_back(own++);
+      if (input.group_stride) given_.emplace_back();
+    }
+    Arena arena;
+    arena.take(product_->workspace_bytes());
+    numbers_at_ = arena.take(static_cast<size_t>(problem.m) * sizeof(int32_t));
+    workspace_bytes_ = arena.size();
+  }
+
+  const problem::Problem problem_, numbered_;
+  GroupIds kernel_;
+  std::unique_ptr<Runnable> product_;
+  std::vector<std::optional<size_t>> given_;  // of each index: the problem's own one
+  mutable Reused<Addresses> moved_;
+  size_t numbers_at_ = 0, workspace_bytes_ = 0;
+};
+
 Result<std::unique_ptr<Runnable>> prepare_user_kernel(const std::shared_ptr<Toolbox>& toolbox,
                                                       const problem::Problem& problem,
                                                       const Candidate& candidate) {
@@ -224,6 +284,11 @@ Result<std::unique_ptr<Runnable>> prepare(const std::shared_ptr<Toolbox>& toolbo
   if (widens_before(problem, candidate, toolbox->catalog())) {
     ATTACCA_TRY(auto product, prepare(toolbox, with_widened_weights(problem), candidate));
     return Widened::make(toolbox, problem, std::move(product));
+  }
+  if (numbers_before(problem, candidate)) {
+    const problem::Problem numbered = with_numbered_groups(problem);
+    ATTACCA_TRY(auto product, prepare(toolbox, numbered, candidate));
+    return Numbered::make(toolbox, problem, numbered, std::move(product));
   }
   problem::Problem step = problem;
   step.outer.clear();

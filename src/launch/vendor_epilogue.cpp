@@ -44,7 +44,8 @@ std::optional<size_t> bias_of(const problem::Problem& problem, const Node& node,
     return std::nullopt;
   const auto index = static_cast<size_t>(other);
   const Input& input = problem.epilogue.inputs[index];
-  const bool fits = input.role == Role::Row && !input.rows && stores_as(problem, input.dtype) &&
+  const bool fits = input.role == Role::Row && !input.rows && !input.group_stride &&
+                    stores_as(problem, input.dtype) &&
                     problem.views.inputs[index].column_stride == 1;
   return fits ? std::optional(index) : std::nullopt;
 }

@@ -194,6 +194,9 @@ class Concretizer {
         ATTACCA_TRY(made, strided(input.access, input.dtype, input.source,
                                   input.role != Role::Row && input.role != Role::Scalar));
       }
+      if (input.group_stride) {
+        ATTACCA_TRY(made.view.batch_stride, number(*input.group_stride, symbols_));
+      }
       operands_.inputs.push_back(std::move(made));
       problem_.sources.inputs.push_back(input.source);
       if (input.rows) ATTACCA_TRY_VOID(add_index(*input.rows));

@@ -123,6 +123,40 @@ Problem with_gathered_rows(const Problem& problem) {
   return made;
 }
 
+bool reads_by_group(const Problem& problem) {
+  return epilogue::reads_by_group(problem.epilogue);
+}
+
+Problem with_numbered_groups(const Problem& problem) {
+  Problem made = problem;
+  made.named_rows.clear();
+  made.views.indices.clear();
+  made.sources.indices.clear();
+  size_t indexed = 0;
+  for (size_t i = 0; i < made.epilogue.inputs.size(); ++i) {
+    epilogue::Input& input = made.epilogue.inputs[i];
+    if (input.rows) {
+      made.views.indices.push_back(problem.views.indices[indexed]);
+      made.sources.indices.push_back(problem.sources.indices[indexed]);
+      made.named_rows.push_back(problem.named_rows[indexed++]);
+    }
+    if (!input.group_stride) continue;
+    const int64_t groups = *problem.products[0].groups;
+    View& view = made.views.inputs[i];
+    view.row_stride = std::exchange(view.batch_stride, 0);
+    input.access.strides[0] = *std::exchange(input.group_stride, std::nullopt);
+    input.role = input.role == Role::Row ? Role::Full : Role::Column;
+    input.rows = {.source = *problem.sources.products[0].offsets,
+                  .access = {0, {1}},
+                  .extent = groups,
+                  .dtype = ir::DType::S32};
+    made.views.indices.push_back({.dtype = ir::DType::S32, .row_stride = 1});
+    made.sources.indices.push_back(*problem.sources.products[0].offsets);
+    made.named_rows.push_back(groups);
+  }
+  return made;
+}
+
 bool has_codes(const Problem& problem) {
   return std::any_of(problem.products.begin(), problem.products.end(),
                      [](const Product& product) { return product.codes.has_value(); });
@@ -248,9 +282,10 @@ double bytes(const Problem& problem) {
   for (size_t i = 0; i < problem.views.inputs.size(); ++i) {
     const epilogue::Input& input = problem.epilogue.inputs[i];
     const int64_t rows = input.rows ? problem.named_rows[indexed++] : problem.m;
+    const int64_t batches =
+        input.group_stride ? std::min(*problem.products[0].groups, problem.m) : problem.batch;
     if (input.role != Role::Accumulator)
-      total +=
-          footprint(problem.views.inputs[i], std::min(rows, problem.m), problem.n, problem.batch);
+      total += footprint(problem.views.inputs[i], std::min(rows, problem.m), problem.n, batches);
   }
   for (const View& index : problem.views.indices)
     total += footprint(index, problem.m, 1, problem.batch);

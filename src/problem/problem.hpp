@@ -17,6 +17,8 @@ namespace attacca::problem {
 
 // Element (batch, row, column) of an operand is at offset + batch * batch_stride + row * row_stride
 // + column * column_stride, in elements. `alignment`: of that first element, in bytes, 16 at most.
+// For B of a grouped product, and an input of its epilogue that has a row for each group, a batch
+// is a group.
 struct View {
   ir::DType dtype = ir::DType::F32;
   int64_t offset = 0;
@@ -127,6 +129,12 @@ Problem with_gathered_rows(const Problem& problem);
 inline double code_share(const ir::CodeFormat& format) {
   return format.bytes() / double(ir::size_of(format.dtype));
 }
+
+// Whether the epilogue reads a row for each group.
+bool reads_by_group(const Problem& problem);
+// The same problem where numbers of the rows' groups, s32 that follow each other, are the index of
+// such inputs.
+Problem with_numbered_groups(const Problem& problem);
 
 // Whether B of a product is weights in codes.
 bool has_codes(const Problem& problem);

@@ -86,7 +86,10 @@ typedef struct {
   attacca_operand scale_a, scale_b;
   /* Of grouped templates: the s32 ends of `groups` groups of A's rows, group_stride elements apart,
    * which the kernel alone reads (ir/interpret/groups.hpp). Group e is multiplied by the matrix
-   * that lies e * batch_stride elements behind the first one of B, and of B1. `batch` is 1. */
+   * that lies e * batch_stride elements behind the first one of B, and of B1. `batch` is 1. A batch
+   * of the epilogue's vectors, and of what its body loads through the context, is a group; rows of
+   * no group have the last one's. The batch_stride of full operands and results is ignored; a
+   * result that the body stores has one of 0. */
   const void* group_ends;
   int64_t group_stride;
   int32_t groups;

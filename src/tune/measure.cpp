@@ -48,6 +48,9 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
   for (size_t i = 0; i < problem.products.size(); ++i)
     if (const auto& groups = problem.products[i].groups)
       spans.products[i].b.stretch(*groups, problem.views.products[i].b.batch_stride);
+  for (size_t i = 0; i < problem.epilogue.inputs.size(); ++i)
+    if (problem.epilogue.inputs[i].group_stride)
+      spans.inputs[i].stretch(*problem.products[0].groups, problem.views.inputs[i].batch_stride);
   // Kernels do not read a packed tensor's header, so it may hold random numbers.
   for (size_t i = 0; i < problem.products.size(); ++i)
     if (const auto& packed = problem.products[i].packed)

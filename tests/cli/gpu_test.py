@@ -215,9 +215,9 @@ class Explain(Cli):
                     self.assertEqual((code, err), (0, ""))
                     whole = json.loads(out)
                     kinds = [each["kind"] for each in whole["regions"]]
-                    self.assertEqual(kinds, ["single", "gemm"])
-                    self.assertEqual([each["op"] for each in whole["regions"][0]["ops"]],
-                                     ["group_ids"])
+                    self.assertEqual(kinds, ["gemm"])
+                    self.assertIn("row(sw by group)", [
+                        each["text"] for each in whole["regions"][0]["epilogue"]["inputs"]])
                     ranked = [each["template"] for each in whole["candidates"][0]["ranked"]]
                     # Other devices have no kernel of groups of bytes.
                     self.assertEqual(ranked, [] if device == "b200" else

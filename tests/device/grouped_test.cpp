@@ -23,7 +23,8 @@ constexpr GroupedShape kGroupedShapes[] = {
     {33, 528, 640, 8},  {130, 80, 512, 5},  {300, 272, 200, 2},
     {515, 144, 64, 33}, {700, 528, 192, 1}, {64, 1040, 320, 128}};
 
-// y: the product; z: another one; h: one with twice the columns. b: a row, r: full, t: a column.
+// y: the product; z: another one; h: one with twice the columns. b: a row, r: full, t: a column. e,
+// f: a row for each group, f of twice the columns; s: a number for each; g: the rows' groups.
 constexpr const char* kGroupedTails[] = {
     "y",
     "silu(y * b) * t",
@@ -33,6 +34,9 @@ constexpr const char* kGroupedTails[] = {
     "silu(h[:, :{n}]) * h[:, {n}:]",
     "silu(h[:, ::2]) * (h[:, 1::2] + b) * t",
     "cast(silu(y) * z, f32)",
+    "silu(y + gather(e, g)) * t",
+    "silu(h[:, ::2] + gather(f, g)[:, ::2]) * (h[:, 1::2] + gather(f, g)[:, 1::2])",
+    "relu(y * gather(s, g)) * (z + gather(e, g))",
 };
 
 // The products of bytes are f32 here, and so are b and t.
@@ -71,7 +75,7 @@ std::string grouped_text(const GroupedShape& shape, const Element& element, std:
                        transposed ? "transpose" : "", name, element.fast ? ", fast=true" : "",
                        element.is_byte() ? ", f32" : "");
   };
-  const bool halves = tail.find('h') != std::string::npos;
+  const bool halves = tail.find("h[") != std::string::npos;
   const bool two = tail.find('z') != std::string::npos;
   const std::string weights =
       halves ? weight("w", 2 * shape.n) : weight("w", shape.n) + (two ? weight("v", shape.n) : "");
@@ -80,11 +84,12 @@ std::string grouped_text(const GroupedShape& shape, const Element& element, std:
   const bool gathers = !element.index.empty();
   return fmt::format(
       "graph grouped(x: {8}[{9}, {2}]{3}, o: s32[{4}], b: {0}[{5}], r: {0}[{1}, {5}], "
-      "t: {0}[{1}, 1]{10}) {{\n{11}{6}  return {7}\n}}\n",
+      "t: {0}[{1}, 1], e: {0}[{4}, {5}], f: {0}[{4}, {12}], s: {0}[{4}, 1]{10}) {{\n{11}"
+      "  g = group_ids(o, [{1}])\n{6}  return {7}\n}}\n",
       element.operands, shape.rows, shape.k, weights, shape.groups, shape.n, products, tail,
       element.factors, gathers ? source_rows(shape) : shape.rows,
       gathers ? fmt::format(", i: {}[{}]", element.index, shape.rows) : "",
-      gathers ? "  a = gather(x, i)\n" : "");
+      gathers ? "  a = gather(x, i)\n" : "", 2 * shape.n);
 }
 
 std::string text_of_halves(size_t index) {

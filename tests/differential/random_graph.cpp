@@ -97,6 +97,11 @@ class Generator {
     return input(DType::S64, {m_});
   }
   Value rows_of_table(DType dtype, const Dim& columns) {
+    if (shared_offsets_ && chance(2)) {  // a row for each group
+      const Value table = input(dtype, {graph_.type(*shared_offsets_).shape[0], columns});
+      const Value ids = *add(Op::GroupIds, {*shared_offsets_}, ir::ShapeAttrs{{m_}});
+      return *add(Op::Gather, {table, ids}, ir::AxisAttrs{0});
+    }
     const Value table = input(dtype, {kTableRows, columns});
     return *add(Op::Gather, {table, index()}, ir::AxisAttrs{0});
   }

@@ -37,6 +37,41 @@ TEST(Verify, AcceptsAnEpilogue) {
   EXPECT_EQ(fault(bias_relu()), "");
 }
 
+TEST(Verify, RowsOfGroupsAreRowsAndScalars) {
+  const auto with = [](Role role, std::vector<ir::Dim> strides, int64_t batches) {
+    Epilogue epilogue = bias_relu();
+    epilogue.inputs[1].role = role;
+    for (; batches > 0; --batches) {
+      epilogue.domain.insert(epilogue.domain.begin(), 3);
+      strides.insert(strides.begin(), 0);
+      epilogue.outputs[0].access.strides.insert(epilogue.outputs[0].access.strides.begin(), 0);
+    }
+    epilogue.inputs[1].access.strides = std::move(strides);
+    epilogue.inputs[1].group_stride = 8;
+    EXPECT_TRUE(reads_by_group(epilogue));
+    return fault(epilogue);
+  };
+  const std::string wrong = "input 1: a row for each group that is no row of a matrix";
+  EXPECT_EQ(with(Role::Row, {0, 1}, 0), "");
+  EXPECT_EQ(with(Role::Scalar, {0, 0}, 0), "");
+  EXPECT_EQ(with(Role::Row, {0, 1}, 1), wrong);
+  EXPECT_EQ(with(Role::Full, {8, 1}, 0), wrong);
+  EXPECT_EQ(with(Role::Column, {1, 0}, 0), wrong);
+  EXPECT_FALSE(reads_by_group(bias_relu()));
+}
+
+// The group is in the text, its stride is not; texts of other epilogues do not mention it.
+TEST(Verify, RowsOfGroupsHaveATextOfTheirOwn) {
+  Epilogue epilogue = bias_relu();
+  const std::string plain = serialize(epilogue);
+  EXPECT_EQ(plain.find("group"), std::string::npos);
+  epilogue.inputs[1].group_stride = 8;
+  const std::string grouped = serialize(epilogue);
+  EXPECT_NE(grouped.find("i1 = row f32 [0 1] by group\n"), std::string::npos) << grouped;
+  epilogue.inputs[1].group_stride = 800;
+  EXPECT_EQ(serialize(epilogue), grouped);
+}
+
 TEST(Verify, NamesTheFault) {
   const auto broken = [](auto breaking) {
     Epilogue epilogue = bias_relu();

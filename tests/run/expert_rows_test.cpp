@@ -163,6 +163,65 @@ TEST(ExpertRows, BiasesOfTheRowsGroup) {
   }
 }
 
+// The same where the offsets of the product choose the bias: a row for each group, which no index
+// reads. Some rows belong to no group, and ends descend.
+TEST(ExpertRows, BiasesByGroup) {
+  for (const char* gate : {"h", "clamp(h[:, ::2], max=1) * h[:, 1::2]",
+                           "h[:, 0:6] * (h[:, 6:12] + 1)", "cast(h, bf16)"}) {
+    const std::string text = fmt::format(
+        "graph g(x: f32[R, 24], w: f32[5, 24, 12], b: bf16[5, 12], s: f32[5, 1], v: f32[9, 30],\n"
+        "        o: s32[5], t: f32[R, 1]) {{\n  e = group_ids(o, [R])\n"
+        "  h = (grouped_matmul(x, w, o) + gather(b, e)) * gather(s, e) +\n"
+        "      gather(v[4:9, 3:27:2], e)\n"
+        "  return y = ({}) * t\n}}",
+        gate);
+    SCOPED_TRACE(text);
+    const fuse::Partition partition = partition_of(text);
+    EXPECT_EQ(partition.regions.size(), 1U) << fuse::explain_text(partition);
+    EXPECT_TRUE(epilogue::reads_by_group(partition.regions[0].epilogue));
+    EXPECT_TRUE(epilogue::indexed_inputs(partition.regions[0].epilogue).empty());
+    const auto graph = parse(text);
+    for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager})
+      for (const int64_t rows : {0, 1, 83, 700})
+        for (const Ends& ends : ends_among(rows)) {
+          ir::Bindings inputs = *random_inputs(graph, {{"R", rows}}, 3, {});
+          inputs.insert_or_assign("o", tensor_of(ends));
+          const auto plan = compile(graph, Target::cpu(mode));
+          ASSERT_TRUE(plan) << to_string(plan.error());
+          const auto got = plan->run(inputs);
+          ASSERT_TRUE(got) << to_string(got.error());
+          const auto precision =
+              mode == ir::Mode::Eager ? ir::Precision::Eager : ir::Precision::Exact;
+          const auto exact =
+              ir::interpret(graph, inputs, {.precision = precision, .accumulators = {}});
+          ASSERT_TRUE(exact) << to_string(exact.error());
+          ASSERT_EQ((*got)[0].size(), (*exact)[0].size());
+          for (int64_t i = 0; i < (*exact)[0].size(); ++i) {
+            const double want = (*exact)[0].number_at(i);
+            ASSERT_NEAR((*got)[0].number_at(i), want, 0.01 + 0.02 * std::fabs(want)) << i;
+          }
+        }
+  }
+}
+
+TEST(ExpertRows, NoGroupHasABias) {
+  const std::string text =
+      "graph g(x: f32[R, 4], w: f32[E, 4, 8], b: f32[E, 8], o: s32[E]) {\n"
+      "  return y = grouped_matmul(x, w, o) + gather(b, group_ids(o, [R]))\n}";
+  const auto plan = compile(parse(text), Target::cpu());
+  ASSERT_TRUE(plan) << to_string(plan.error());
+  const auto run = [&](int64_t rows) {
+    return plan->run({{"x", normal(DType::F32, {rows, 4}, 1)},
+                      {"w", *Tensor::make(DType::F32, {0, 4, 8})},
+                      {"b", *Tensor::make(DType::F32, {0, 8})},
+                      {"o", *Tensor::make(DType::S32, {0})}});
+  };
+  EXPECT_TRUE(run(0));
+  const auto failed = run(3);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().what, "gather index 0 is outside an axis of 0");
+}
+
 // 8-bit floats with a scale for each row and for each column of each expert's matrix, which the
 // offsets choose: PyTorch's _scaled_grouped_mm.
 TEST(ExpertRows, ScalesOfTheRowsGroup) {
@@ -170,7 +229,7 @@ TEST(ExpertRows, ScalesOfTheRowsGroup) {
       "graph g(x: f8e4m3[R, 24], w: f8e4m3[5, 12, 24], o: s32[5], s: f32[R], t: f32[5, 12]) {\n"
       "  y = grouped_matmul(x, transpose(w), o, out=f32) * reshape(s, [R, 1])\n"
       "  return y = cast(y * gather(t, group_ids(o, [R])), bf16)\n}";
-  expect_regions(text, 2);
+  expect_regions(text, 1);
   const Tensor w = normal(DType::F8E4M3, {kGroups, kColumns, kInner}, 2);
   const Tensor t = normal(DType::F32, {kGroups, kColumns}, 4);
   for (const int64_t rows : {0, 1, 83}) {

@@ -108,6 +108,10 @@ const std::string kGraphs[] = {
     "graph no_columns_of_its_own(x: f64[M, 60], w: f64[60, 60]) { return relu(x @ w) }",
     "graph named_rows(x: f16[9, 60], i: s32[M], w: f16[3, 60, 60], o: s32[3]) {\n"
     "  return silu(grouped_matmul(gather(x, i), w, o))\n}",
+    "graph rows_of_groups(x: f16[M, 60], w: f16[3, 60, 60], o: s32[3], b: f16[3, 60], e: f16[9, "
+    "60],\n"
+    "                     g: s32[M]) {\n"
+    "  return silu(grouped_matmul(x, w, o) + gather(b, group_ids(o, [M])) * gather(e, g))\n}",
     "graph mxfp4(x: bf16[9, 20], i: s32[M], c: u8[3, 20, 16], s: u8[3, 20, 1], o: s32[3],\n"
     "            b: bf16[3, 32], g: s32[M]) {\n"
     "  return silu(grouped_matmul(gather(x, i), mxfp4(c, s), o) + gather(b, g))\n}",

@@ -16,6 +16,7 @@
 #include "ir/text/text.hpp"
 #include "launch/helpers/device_types.hpp"
 #include "launch/helpers/gather_rows_source.hpp"
+#include "launch/helpers/group_ids_source.hpp"
 #include "launch/helpers/plain_grouped_source.hpp"
 #include "launch/helpers/widen_codes_source.hpp"
 #include "run/cuda/single_source.hpp"
@@ -366,7 +367,7 @@ TEST(SingleKernels, GroupedProduct) {
 
 // The ends lie in a column of a wider tensor.
 TEST(SingleKernels, GroupIds) {
-  const HostKernels kernels("#define GROUP_IDS\n");
+  const HostKernels kernels("", launch::kGroupIdsSource);
   ASSERT_TRUE(kernels.compiled());
   const std::vector<std::vector<int>> all = {{4, 4, 11},
                                              {0, 900, 905},

@@ -507,6 +507,50 @@ TEST(Candidates, RowsThatAnIndexNames) {
   EXPECT_FALSE(names_rows(*shared.problem));
 }
 
+// The kernels of groups know the rows' groups; before the unfused path's tail a kernel numbers
+// them.
+TEST(Candidates, RowsOfGroups) {
+  constexpr const char* kFew = "grouped_tn_16x64_1x1_swap_f1_d16";
+  constexpr const char* kMany = "grouped_tn_128x128_1x1_pingpong_direct_f1_d16";
+  constexpr const char* kGate = "grouped_tt_16x64_1x1_swap_gate_f2_d16";
+  const auto of = [](int64_t rows, const std::string& weights, const std::string& body) {
+    return problem(fmt::format("x: bf16[{}, 2048], w: bf16[128, {}], o: s32[128], b: bf16[128, "
+                               "1536]",
+                               rows, weights),
+                   fmt::format("g = group_ids(o, [{}])\n  {}", rows, body));
+  };
+  const std::string plain = "return silu(grouped_matmul(x, transpose(w), o) + gather(b, g))";
+  for (const auto& [rows, first] : {std::pair(128, kFew), std::pair(32768, kMany)}) {
+    const problem::Problem each = of(rows, "1536, 2048", plain);
+    const launch::Candidates all = candidates(each);
+    EXPECT_EQ(all.ranked.front().kernel, first);
+    EXPECT_EQ(all.ranked.size(), 2U);
+    for (const launch::Candidate& candidate : all.ranked) {
+      EXPECT_FALSE(launch::numbers_before(each, candidate));
+      // In a vector's slot, and not in the context.
+      EXPECT_EQ(serialize(*candidate.binding).find("context"), std::string::npos)
+          << serialize(*candidate.binding);
+    }
+    EXPECT_TRUE(
+        launch::numbers_before(each, {.kind = launch::CandidateKind::Unfused, .kernel = {}}));
+    EXPECT_NE(problem_class(each).find(" by group"), std::string::npos);
+  }
+  const launch::Candidates gate = candidates(
+      of(64, "2048, 1536",
+         "h = grouped_matmul(x, w, o) + gather(b, g)\n  return silu(h[:, :768]) * h[:, 768:]"));
+  ASSERT_EQ(gate.ranked.size(), 1U);
+  EXPECT_EQ(gate.ranked.front().kernel, kGate);
+  // No other kernel knows groups, and a tail's least of all.
+  for (const templates::Template& kernel : built().templates())
+    if (kernel.family == templates::Family::Pointwise) {
+      problem::Problem tail = of(128, "1536, 2048", plain);
+      tail.products.clear();
+      const launch::Legality legal = launch::legality(tail, kernel, h200());
+      ASSERT_TRUE(std::holds_alternative<std::string>(legal)) << kernel.name;
+      EXPECT_EQ(std::get<std::string>(legal), "it knows no groups of rows");
+    }
+}
+
 // Kernels that read weights in MXFP4 compete with others, before which a kernel widens the weights.
 TEST(Candidates, WeightsInMxFp4) {
   constexpr const char* kCodes = "grouped_codes_mxfp4_tn_16x64_1x1_swap_f1_d16";

@@ -93,6 +93,41 @@ TEST(Concretize, RowsThatAnIndexNames) {
             "4 rows by 0+(0)1,0 @16 | -> 0+(0)16,1 @16");
 }
 
+// Its groups are what batches are for other operands.
+TEST(Concretize, RowsOfGroups) {
+  EXPECT_EQ(
+      words("a: bf16[R, 8], b: bf16[3, 8, 16], o: s32[3], e: bf16[3, 32]",
+            "return grouped_matmul(a, b, o) + gather(e, group_ids(o, [R]))[:, 1::2]", {{{"R", 6}}}),
+      "m=6 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(128)16,1 @16 | row 1+(32)0,2 @2 | -> "
+      "0+(0)16,1 @16");
+  const auto made = make("a: bf16[6, 8], b: bf16[3, 8, 16], o: s32[3], e: bf16[3, 16], i: s64[6]",
+                         "return grouped_matmul(a, b, o) * gather(e, i) + "
+                         "gather(e, group_ids(o, [6]))");
+  ASSERT_TRUE(made.problem) << to_string(made.problem.error());
+  EXPECT_TRUE(reads_by_group(*made.problem));
+  const problem::Problem numbered = with_numbered_groups(*made.problem);
+  EXPECT_FALSE(reads_by_group(numbered));
+  EXPECT_TRUE(epilogue::verify(numbered.epilogue));
+  ASSERT_EQ(epilogue::indexed_inputs(numbered.epilogue).size(), 2U);
+  ASSERT_EQ(numbered.views.indices.size(), 2U);
+  EXPECT_EQ(numbered.named_rows, (std::vector<int64_t>{3, 3}));
+  for (size_t i = 0; i < numbered.views.inputs.size(); ++i) {
+    const epilogue::Input& before = made.problem->epilogue.inputs[i];
+    if (!before.group_stride) continue;
+    EXPECT_EQ(numbered.epilogue.inputs[i].role, epilogue::Role::Full);
+    EXPECT_EQ(numbered.epilogue.inputs[i].rows->dtype, ir::DType::S32);
+    EXPECT_EQ(numbered.views.inputs[i].row_stride, 16);
+    EXPECT_EQ(numbered.views.inputs[i].batch_stride, 0);
+  }
+  // A row of each group is read.
+  const auto bytes_of = [](const std::string& tail) {
+    return problem::bytes(*make("a: bf16[64, 8], b: bf16[3, 8, 16], o: s32[3], e: bf16[3, 16]",
+                                "return grouped_matmul(a, b, o)" + tail)
+                               .problem);
+  };
+  EXPECT_EQ(bytes_of(" + gather(e, group_ids(o, [64]))") - bytes_of(""), 3.0 * 16 * 2);
+}
+
 TEST(Concretize, BatchesMergeWithEachOther) {
   EXPECT_EQ(words("a: bf16[2, 3, 4, 8], b: bf16[2, 3, 8, 16]", "return a @ b"),
             "m=4 n=16 batch=6 | k=8 a 0+(32)8,1 @16 | b 0+(128)16,1 @16 | -> 0+(64)16,1 @16");

@@ -161,10 +161,12 @@ class Source {
                                      ? fmt::format("w: u8[{0}, {1}, {2}], u: u8[{0}, {1}, {3}]",
                                                    groups, rows, row / 2, row / 32)
                                      : fmt::format("w: {}[{}, {}, {}]", dtype, groups, rows, row);
+    const std::string y = halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)
+                                 : "y = cast(h, f32)";
+    const std::string bias = number(2) ? fmt::format(" + gather(e, group_ids(o, [{}]))", m_) : "";
     return tail(matrix("a", dtype, gathered ? 50 : m_, k_) + index +
-                    fmt::format(", {}, o: s32[{}]", matrices, groups),
-                h + (halves ? fmt::format("y = cast(silu(h[:, :{0}]) * h[:, {0}:], f32)", n_)
-                            : "y = cast(h, f32)"));
+                    fmt::format(", {}, o: s32[{}], e: f32[{}, {}]", matrices, groups, groups, n_),
+                h + y + bias);
   }
 
   std::pair<std::string, std::string> scaled() {

@@ -76,6 +76,14 @@ TEST(RegionGraph, RowsThatAnIndexNamesComeBack) {
             "");
 }
 
+TEST(RegionGraph, RowsOfGroupsComeBack) {
+  EXPECT_EQ(lost("x: bf16[R, 8], w: bf16[3, 8, 32], o: s32[3], e: bf16[3, 32], s: f32[3, 1]",
+                 "g = group_ids(o, [R])\nh = grouped_matmul(x, w, o) + gather(e, g)\n"
+                 "return silu(h[:, ::2]) * h[:, 1::2] * gather(s, g)",
+                 {{{"R", 6}}}),
+            "");
+}
+
 TEST(RegionGraph, WeightsInMxFp4ComeBack) {
   EXPECT_EQ(lost("x: bf16[R, 64], w: u8[3, 96, 32], u: u8[3, 96, 2], o: s32[3]",
                  "h = grouped_matmul(x, transpose(mxfp4(w, u)), o)\n"

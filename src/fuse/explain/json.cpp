@@ -147,6 +147,7 @@ class Writer {
     entry.set("source", display_name(graph_, input.source));
     add_access(entry, input.access);
     add_rows(entry, input.rows);
+    if (input.group_stride) entry.set("group_stride", json_of(*input.group_stride));
     return entry;
   }
 

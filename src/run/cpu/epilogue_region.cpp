@@ -52,6 +52,7 @@ struct RegionSizes : Sizes {
   std::vector<int64_t> domain;
   std::vector<std::vector<int64_t>> results;  // shapes
   std::vector<Strides> inputs, outputs;       // an accumulator's is empty
+  std::vector<int64_t> group_strides;         // of inputs
   std::vector<ProductSizes> products;
   // Of inputs and outputs whose rows an index names.
   std::vector<RowSizes> input_rows, output_rows;
@@ -108,8 +109,13 @@ class EpilogueRegion : public Executable {
     for (const epilogue::Input& input : epilogue_.inputs) {
       Strides& access = sizes->inputs.emplace_back();
       RowSizes& rows = sizes->input_rows.emplace_back();
+      int64_t& group_stride = sizes->group_strides.emplace_back(0);
       if (input.role == Role::Accumulator) continue;
       ATTACCA_TRY(access, evaluate_access(input.access, symbols));
+      if (input.group_stride) {
+        ATTACCA_TRY(const Strides groups, evaluate_access({0, {*input.group_stride}}, symbols));
+        group_stride = groups.strides[0];
+      }
       if (!input.rows) continue;
       ATTACCA_TRY(rows, measure_rows(*input.rows, symbols));
     }
@@ -284,7 +290,8 @@ class EpilogueRegion : public Executable {
           input.role == Role::Accumulator
               ? nullptr
               : state.values[input.source.id].data() + access.offset * ir::size_of(input.dtype);
-      bound.push_back({data, access.strides, input.rows ? rows.inputs[i].data() : nullptr});
+      bound.push_back({data, access.strides, input.rows ? rows.inputs[i].data() : nullptr,
+                       sizes.group_strides[i]});
     }
     return bound;
   }
@@ -371,6 +378,9 @@ class EpilogueRegion : public Executable {
     const int64_t across = divide_up(columns, wide);
     const int threads = worth(state.threads, multiplications(domain, prepared), kWorthMultiplying);
     const Work work{bound, prepared, tiled, stored};
+    if (groups && groups->ends.empty() && reads_by_group(epilogue_))
+      return fail("gather index 0 is outside an axis of 0", "a product of no groups",
+                  "use indices inside the axis");
     if (groups) {
       run_groups(work, *groups, threads);
       return {};
@@ -431,13 +441,18 @@ class EpilogueRegion : public Executable {
     const int64_t across = divide_up(columns, wide);
     const std::vector<Strip> strips = strips_of(groups, bound.domain()[0], across, threads);
     const auto down = static_cast<int64_t>(strips.size());
+    const auto last = static_cast<int64_t>(groups.ends.size()) - 1;
     // A group's tiles with the same columns follow each other: its weights are in cache.
     ThreadPool::shared().run(threads, down * across, [&](int64_t task) {
       const Strip& strip = strips[static_cast<size_t>(task % down)];
       const int64_t block = task / down;
-      run_tile(work,
-               {0, strip.row0, strip.row1, block * wide, std::min(columns, (block + 1) * wide)},
-               block, strip.group, nullptr);
+      const Tile tile{0,
+                      strip.row0,
+                      strip.row1,
+                      block * wide,
+                      std::min(columns, (block + 1) * wide),
+                      strip.group == Groups::kNone ? last : strip.group};
+      run_tile(work, tile, block, strip.group, nullptr);
     });
   }
 

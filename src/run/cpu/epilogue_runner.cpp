@@ -112,7 +112,8 @@ class BoundEpilogue::Walk {
       : bound_(bound),
         program_(program_of(bound.program_, tile)),
         rows_(tile.row1 - tile.row0),
-        columns_(tile.column1 - tile.column0) {
+        columns_(tile.column1 - tile.column0),
+        group_(tile.group) {
     reserve(scratch);
     if (rows_ > 1 && columns_ > 0 && columns_ <= kChunk / 2 && rows_alike())
       together_ = std::min(rows_, kChunk / columns_);
@@ -276,7 +277,7 @@ class BoundEpilogue::Walk {
     Stream s;
     s.slot = slot;
     s.dtype = dtype;
-    int64_t offset = 0;
+    int64_t offset = group_ * access.group_stride;
     for (size_t axis = 0; axis < origin.size(); ++axis)
       if (!access.rows || axis + 2 != origin.size()) offset += origin[axis] * access.strides[axis];
     if (access.rows) s.rows = access.rows + origin[origin.size() - 2];
@@ -437,7 +438,7 @@ class BoundEpilogue::Walk {
 
   const BoundEpilogue& bound_;
   const ChunkProgram& program_;
-  const int64_t rows_, columns_;
+  const int64_t rows_, columns_, group_;
   int64_t together_ = 1;  // rows of a chunk
   size_t done_ = 0;       // steps that ran for the whole tile
   std::vector<std::byte*> slots_;

@@ -16,6 +16,7 @@ struct Tile {
   int64_t batch = 0;
   int64_t row0 = 0, row1 = 0;
   int64_t column0 = 0, column1 = 0;
+  int64_t group = 0;  // of a grouped product's rows
 };
 
 // A tensor in the domain's coordinates: an element is at `base` plus coordinates times strides, in
@@ -25,6 +26,7 @@ struct BoundAccess {
   std::vector<int64_t> strides;  // one a domain axis
   // Set: the row of the tensor for each row of the domain.
   const int64_t* rows = nullptr;
+  int64_t group_stride = 0;  // from the elements of a group's rows to those of the next one's
 };
 
 // The tile's accumulators, from (row0, column0) on.

@@ -7,6 +7,7 @@
 
 #include "ir/interpret/array.hpp"
 #include "launch/helpers/device_types.hpp"
+#include "launch/helpers/group_ids.hpp"
 #include "launch/helpers/plain_grouped.hpp"
 #include "launch/helpers/scale_blocks.hpp"
 #include "launch/helpers/unpack.hpp"
@@ -307,12 +308,10 @@ Result<StepLaunch> make_group_ids(const StepContext& context, const ir::Node& no
   ATTACCA_TRY(const Shapes ends,
               shapes_of(context.graph().type(node.operands[0]), context.symbols));
   ATTACCA_TRY(const int64_t rows, node.type.shape[0].evaluate(context.symbols));
-  ATTACCA_TRY(const SourceKernel kernel,
-              SourceKernel::make(context.toolbox(), "attacca_group_ids",
-                                 std::string("#define GROUP_IDS\n") + kSingleSource));
-  return [=, groups = ends.from[0], stride = ends.strides[0], blocks = blocks_for(kernel, rows)](
-             const Addresses& at, void*, gpu::StreamHandle stream) {
-    return kernel.launch({blocks, 1, 1}, stream, at.inputs[0], at.outputs[0], groups, stride, rows);
+  ATTACCA_TRY(const launch::GroupIds kernel, launch::GroupIds::make(context.toolbox()));
+  return [=, groups = ends.from[0], stride = ends.strides[0]](const Addresses& at, void*,
+                                                              gpu::StreamHandle stream) {
+    return kernel.launch(at.inputs[0], groups, stride, at.outputs[0], rows, stream);
   };
 }
 

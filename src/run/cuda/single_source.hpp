@@ -1,5 +1,5 @@
 // CUDA C++ of the ops that are kernels of their own: reductions, gather, scatter, scatter_add,
-// argsort, arange and group_ids. The host says the dtypes and the op by macros that stand in front.
+// argsort and arange. The host says the dtypes and the op by macros that stand in front.
 #pragma once
 
 namespace attacca::run {
@@ -215,19 +215,6 @@ extern "C" __global__ void __launch_bounds__(256)
 attacca_arange(s64* to, s64 begin, s64 count) {
   for (s64 at = blockIdx.x * 256ll + threadIdx.x; at < count; at += gridDim.x * 256ll)
     to[at] = begin + at;
-}
-#endif
-
-#ifdef GROUP_IDS
-// The first group whose end lies behind the row, else the last group. Ends may descend, so a binary
-// search would not find it.
-extern "C" __global__ void __launch_bounds__(256)
-attacca_group_ids(const int* ends, int* to, s64 groups, s64 stride, s64 rows) {
-  for (s64 row = blockIdx.x * 256ll + threadIdx.x; row < rows; row += gridDim.x * 256ll) {
-    s64 group = 0;
-    while (group + 1 < groups && ends[group * stride] <= row) ++group;
-    to[row] = (int)group;
-  }
 }
 #endif
 )cuda";

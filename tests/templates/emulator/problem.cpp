@@ -141,8 +141,9 @@ Vector Problem::make_vector(int length) {
   vector.view.bytes = kBytes[random_() % 3];
   vector.view.stride = kind == 1 ? 0 : kind == 2 ? 1 : 3;
   vector.view.batch_stride = random_() % 2 ? round_up(length, 16) * vector.view.stride : 0;
+  if (info_.grouped && kind == 1) vector.view.batch_stride = 1;  // one number for each group
   const int64_t elements =
-      (arguments_.batch - 1) * vector.view.batch_stride + (length - 1) * vector.view.stride + 1;
+      (matrices() - 1) * vector.view.batch_stride + (length - 1) * vector.view.stride + 1;
   description_ += kind == 0 ? ", -" : fmt::format(", {}x{}", vector.view.bytes, vector.view.stride);
   if (kind == 0 || length == 0 || arguments_.batch == 0) return vector;
   for (int64_t i = 0; i < elements * vector.view.bytes; ++i) vector.bytes.push_back(0);
@@ -181,6 +182,12 @@ int Problem::matrix_of(int batch, int m) const {
       ir::group_ends(ends_.data(), arguments_.groups, arguments_.group_stride, arguments_.m);
   const auto end = std::upper_bound(ends.begin(), ends.end(), m);
   return end == ends.end() ? -1 : static_cast<int>(end - ends.begin());
+}
+
+// The batch of the epilogue's operands: a row's group. Rows of none have the last one's.
+int Problem::batch_of(int batch, int m) const {
+  const int matrix = matrix_of(batch, m);
+  return matrix < 0 ? arguments_.groups - 1 : matrix;
 }
 
 // Any of A's rows, some several times, from the front or from the back, and some that do not exist.
@@ -525,7 +532,8 @@ float Problem::product(int s, int batch, int m, int n) const {
 
 // The epilogue of kernel.cpp.
 float Problem::value(int batch, int m, int n) const {
-  float x = static_cast<float>(3 * m + 5 * n + 7 * batch);
+  const int own = batch_of(batch, m);
+  float x = static_cast<float>(3 * m + 5 * n + 7 * own);
   constexpr float kSetWeights[] = {1, -2};
   for (int s = 0; s < info_.accumulators; ++s) x += kSetWeights[s] * product(s, batch, m, n);
   for (int i = 0; i < count(info_.full_bits); ++i)
@@ -538,7 +546,7 @@ float Problem::value(int batch, int m, int n) const {
     if (vector.pointer)
       x += weight *
            static_cast<float>(read(
-               vector.pointer, index * vector.stride + batch * vector.batch_stride, vector.bytes));
+               vector.pointer, index * vector.stride + own * vector.batch_stride, vector.bytes));
   };
   for (int i = 0; i < info_.rows; ++i) add(arguments_.row[i], n, kRowWeights[i]);
   for (int i = 0; i < info_.columns; ++i) add(arguments_.column[i], m, kColumnWeights[i]);

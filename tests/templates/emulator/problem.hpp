@@ -56,6 +56,7 @@ class Problem {
   float scale(int batch, int m, int n, int k) const;
   int matrices() const { return info_.grouped ? arguments_.groups : arguments_.batch; }
   int matrix_of(int batch, int m) const;
+  int batch_of(int batch, int m) const;
   int row_of_a(int m) const;
   float coded_weight(int s, int matrix, int k, int n) const;
   float product(int s, int batch, int m, int n) const;

@@ -13,8 +13,11 @@ struct GroupedWeights {
     return check_matrices(g, reason, bytes);
   }
 
+  static void fill_rows(const attacca_gemm_arguments& g, Params& all) {
+    fill_groups(g, all.operands, all.weights);
+  }
+
   static int fill(const attacca_gemm_arguments& g, Params& all, char* reason, size_t bytes) {
-    fill_groups(g, all.weights);
     return fill_matrices(g, all, reason, bytes);
   }
 };

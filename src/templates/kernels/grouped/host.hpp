@@ -1,6 +1,7 @@
 // Shared by the builders of grouped templates.
 #pragma once
 
+#include "common/epilogue.cuh"
 #include "grouped/groups.cuh"
 #include "host/groups.hpp"
 
@@ -11,8 +12,12 @@ inline void describe_groups(attacca_info& info, bool gathered) {
   info.gathered = gathered;
 }
 
-// Sets the members of the kernel's parameters that describe the groups.
-inline void fill_groups(const attacca_gemm_arguments& g, attacca_groups::Groups& groups) {
+// Sets the members of the kernel's parameters that describe the groups. The epilogue's matrices
+// have no batches.
+inline void fill_groups(const attacca_gemm_arguments& g, EpilogueOperands& operands,
+                        attacca_groups::Groups& groups) {
+  for (attacca_operand& full : operands.full) full.batch_stride = 0;
+  for (attacca_operand& result : operands.result) result.batch_stride = 0;
   groups.ends = static_cast<const int32_t*>(g.group_ends);
   groups.stride = g.group_stride;
   groups.groups = g.groups;

@@ -64,8 +64,11 @@ struct CodeWeights {
     return 0;
   }
 
+  static void fill_rows(const attacca_gemm_arguments& g, Params& all) {
+    fill_groups(g, all.operands, all.weights);
+  }
+
   static int fill(const attacca_gemm_arguments& g, Params& all, char* reason, size_t bytes) {
-    fill_groups(g, all.weights);
     for (int s = 0; s < kSets; ++s) {
       const attacca_operand& b = weight(g, s);
       all.weights.scales[s] = g.codes.scales[s];

@@ -83,7 +83,7 @@ int build(const attacca_gemm_arguments* g, void* params, uint32_t grid[3], char*
   all.order.tiles_n = static_cast<int32_t>(divide_up(g->n, kTileN));
   all.order.group = g->swizzle > 0 ? g->swizzle : kDefaultGroup;
   all.order.along_n = g->raster == 2;
-  fill_groups(*g, all.weights);
+  fill_groups(*g, all.operands, all.weights);
   std::memcpy(params, &all, sizeof all);
   const int64_t tiles = int64_t{all.order.tiles_m} * all.order.tiles_n;
   grid[0] = static_cast<uint32_t>(std::min<int64_t>(tiles, int64_t{g->sm_count} * kBlocks));

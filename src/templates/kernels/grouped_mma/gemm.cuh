@@ -51,6 +51,8 @@ __device__ __forceinline__ void run(const Params& params, char* shared) {
     order.tiles_m = table.lines(begin, end);
     const TileIndex at = tile_at(order, tile - table.first_tile());
     const bool multiplied = group < params.weights.groups;
+    // Of the epilogue's operands. Rows of no group have the last group's.
+    const int batch = multiplied ? group : params.weights.groups - 1;
     Block block;
     block.at = {begin + at.m * kTileM, at.n * kTileN};
     block.k_tiles = multiplied ? (params.k + kTileK - 1) / kTileK : 0;
@@ -71,7 +73,7 @@ __device__ __forceinline__ void run(const Params& params, char* shared) {
         keep_slice(warp, sum, slice, slice_values);
       }
       __syncthreads();
-      finish_slice(params, block.at, end, 0, slice, slice_values, largest);
+      finish_slice(params, block.at, end, batch, slice, slice_values, largest);
     }
     __syncthreads();
   }

@@ -95,6 +95,7 @@ struct Builder {
       if (g->full[0].pointer && encode_map(factor_full(*g), kBoxN, kBoxM, &all.full, reason, bytes))
         return 1;
     }
+    if constexpr (kGrouped) WeightsHost::fill_rows(*g, all);
     // Without tiles or values of k, no factor is copied.
     if (all.tiles > 0 && g->k > 0) {
       if (!kGathered && encode_map(factor_of_rows(*g, kGathered), kTileK, kTileM / kClusterN,

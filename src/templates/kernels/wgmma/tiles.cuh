@@ -71,6 +71,16 @@ __device__ __forceinline__ int matrix_of(const PlaceOf<true>& at) {
   return at.group;
 }
 
+// The batch of the epilogue's vectors and of what its body loads: a group's rows are one. Rows of
+// no group have the last group's operands.
+__device__ __forceinline__ int operand_batch(const Params&, const PlaceOf<false>& at) {
+  return at.batch;
+}
+template <class GroupedParams>
+__device__ __forceinline__ int operand_batch(const GroupedParams& params, const PlaceOf<true>& at) {
+  return min(at.group, params.weights.groups - 1);
+}
+
 // The matrix descriptor (PTX ISA, wgmma) of the tile at `address`, whose rows have 128 bytes in the
 // 128-byte swizzle: groups of 8 rows are 1024 bytes apart. The rows of a transposed operand are
 // values of k of 64 columns; boxes of 64 columns follow each other.

@@ -60,7 +60,7 @@ struct DirectFinish : WarpBoxes {
   __device__ __forceinline__ void load_rows(int box) {
 #pragma unroll
     for (int s = 0; s < kRows; ++s)
-      load_row_pairs(params, s, at.batch, at.n + box * kBoxN, lane, next.word[s]);
+      load_row_pairs(params, s, operand_batch(params, at), at.n + box * kBoxN, lane, next.word[s]);
   }
 
   // Loads what the epilogue of this tile reads, to arrive while the products run.
@@ -77,7 +77,7 @@ struct DirectFinish : WarpBoxes {
           const int row = at.m + part * kPartRows + lane / 4 + half * 8;
           column[s][part][half] =
               row < end_of_rows(params, at)
-                  ? load_vector_element(params.operands.column[s], at.batch, row)
+                  ? load_vector_element(params.operands.column[s], operand_batch(params, at), row)
                   : 0;
         }
     load_rows(0);
@@ -120,7 +120,8 @@ struct DirectFinish : WarpBoxes {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int m = row + i % 2 * 8, n = first + i / 2 * 8;
-      const attacca_results all = call_hole(arguments[i], m, n, at.batch, &params.operands.context);
+      const attacca_results all =
+          call_hole(arguments[i], m, n, operand_batch(params, at), &params.operands.context);
       result[i] = all.word[0];
       if constexpr (kMaxima > 0)
         if (m < end_of_rows(params, at) && n < params.n)

@@ -32,11 +32,12 @@ __device__ __forceinline__ void prefetch_operands(const Params& params, const Pl
   const EpilogueOperands& all = params.operands;
 #pragma unroll
   for (int i = 0; i < kRows; ++i)
-    prefetch_vector(all.row[i], at.batch, at.n, min(kTileN, params.n - at.n), lane, 32);
+    prefetch_vector(all.row[i], operand_batch(params, at), at.n, min(kTileN, params.n - at.n), lane,
+                    32);
 #pragma unroll
   for (int i = 0; i < kColumns; ++i)
-    prefetch_vector(all.column[i], at.batch, at.m, min(kTileM, end_of_rows(params, at) - at.m),
-                    lane, 32);
+    prefetch_vector(all.column[i], operand_batch(params, at), at.m,
+                    min(kTileM, end_of_rows(params, at) - at.m), lane, 32);
   if constexpr (FULLS) {
     prefetch_full<0>(params, at, lane);
     prefetch_full<1>(params, at, lane);

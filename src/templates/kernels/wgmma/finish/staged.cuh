@@ -109,12 +109,13 @@ __device__ __forceinline__ void finish_slice(const Params& params, const Place& 
     const int valid = row < end_of_rows(params, at) ? min(kChunk, params.n - column) : 0;
     if (valid <= 0) continue;
     ChunkInputs inputs;
-    load_inputs(params.operands, at.batch, row, column, valid, inputs);
+    load_inputs(params.operands, operand_batch(params, at), row, column, valid, inputs);
     ChunkAccumulators accumulators;
 #pragma unroll
     for (int s = 0; s < kSets; ++s)
       load_values(own + s * kSliceValues, line, place, accumulators.set[s]);
-    finish_chunk(params.operands, at.batch, row, column, valid, inputs, accumulators, largest);
+    finish_chunk(params.operands, operand_batch(params, at), row, column, valid, inputs,
+                 accumulators, largest);
   }
 }
 
