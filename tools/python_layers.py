@@ -40,14 +40,14 @@ RANKS = {
               ["_backend", "_models"],
               ["__init__"]],
     "torch/_graph": [["__init__", "sizes", "table"], ["importer"],
-                     ["collectives", "kernels", "memory", "rows"], ["static"], ["nodes"],
-                     ["region"], ["configurations", "regions"], ["replace", "surroundings"],
-                     ["exchanges", "together"]],
+                     ["collectives", "group_rows", "kernels", "memory", "rows"], ["static"],
+                     ["nodes"], ["region"], ["configurations", "regions"],
+                     ["replace", "surroundings"], ["exchanges", "together"]],
     "torch/_parallel": [["__init__", "exchange", "ranks", "sums"], ["clock"],
                         ["choice", "workspace"], ["beside", "direct"], ["summing"],
                         ["pieces", "pulled"], ["ways"], ["ops"], ["functions"]],
     "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["transforms"], ["region"],
-                   ["custom", "lowering", "mxfp4", "quantized"], ["calls"]],
+                   ["custom", "lowering", "mxfp4", "quantized", "rows_of_groups"], ["calls"]],
 }
 # Imports of the optional part that go upward: at the first call that needs it, and for type
 # checkers.

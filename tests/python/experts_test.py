@@ -89,6 +89,46 @@ class Layer(torch.nn.Module):
         return result
 
 
+class Routed(torch.nn.Module):
+    """A layer with its router, as transformers 5 writes GPT-OSS's. ``ranks``: how many ranks have
+    experts; those of others are numbered from EXPERTS on, and their rows are zeroed."""
+
+    def __init__(self, ranks=1, skewed=False):
+        super().__init__()
+        self.ranks, self.layer = ranks, Layer(gate_gpt_oss, True, True)
+        self.register_buffer("router", torch.randn(ranks * EXPERTS, WIDTH).bfloat16())
+        scores = torch.randn(ranks * EXPERTS)
+        if skewed:  # nearly all rows are of one expert, and some have none
+            scores[2] += 200
+            scores[4:] -= 200
+        self.register_buffer("router_bias", scores.bfloat16())
+
+    def route(self, hidden):
+        logits = F.linear(hidden, self.router, self.router_bias)
+        weights, chosen = torch.topk(logits, CHOSEN, dim=-1)
+        return chosen, torch.softmax(weights, -1)
+
+    def forward(self, hidden):
+        chosen, weights = self.route(hidden)
+        experts, order = torch.sort(chosen.reshape(-1))
+        rows = hidden[order // CHOSEN]
+        counts = torch.histc(experts.float(), bins=EXPERTS, min=0, max=EXPERTS - 1)
+        offsets = torch.cumsum(counts, dim=0, dtype=torch.int32)
+        elsewhere = (experts >= EXPERTS).unsqueeze(-1)
+        if self.ranks > 1:
+            experts = experts.clamp(max=EXPERTS - 1)
+        inner = self.layer.linear(rows, "up", experts, offsets)
+        if self.ranks > 1:
+            inner = inner.masked_fill(elsewhere, 0.0)
+        out = self.layer.linear(gate_gpt_oss(inner), "down", experts, offsets)
+        if self.ranks > 1:
+            out = out.masked_fill(elsewhere, 0.0)
+        out = out * weights.reshape(-1)[order].unsqueeze(-1)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.size(0))
+        return out[back].view(*chosen.shape, -1).sum(dim=1).to(hidden.dtype)
+
+
 def routed(tokens, experts=EXPERTS):
     """Rows, the experts of each and their weights; some experts may have no rows."""
     logits = torch.randn(tokens, experts)
@@ -147,6 +187,38 @@ class Experts(unittest.TestCase):
         self.assertRegex(first, r"\[\w+\]:bf16 @ .* groups")
         for kind in (first, second):
             self.assertRegex(kind, r"full\(\w+\[\w+\]")
+
+    def test_biases_are_those_of_the_rows_groups(self):
+        """Where the graph has the router, biases are read by group: with empty groups, one group of
+        nearly all rows, and rows of no group."""
+        for ranks, skewed in ((1, False), (1, True), (2, False), (2, True)):
+            with self.subTest(ranks=ranks, skewed=skewed):
+                torch._dynamo.reset()
+                attacca.torch.reset()
+                layer = Routed(ranks, skewed)
+                compiled = self.compiled(layer, dynamic=True)
+                for tokens in (40, 7, 300):
+                    hidden = torch.randn(tokens, WIDTH).bfloat16()
+                    wanted, got = layer(hidden).double(), compiled(hidden).double()
+                    self.assertEqual(got.shape, wanted.shape)
+                    room = 0.02 * float(wanted.abs().max())
+                    self.assertLessEqual(float((got - wanted).abs().max()), room)
+                self.assertEqual(len(attacca.torch.report().graphs), 1)
+                kinds = [kind for kind in self.kinds() if "groups that end" in kind]
+                self.assertEqual(["gated gemm" in kind for kind in kinds], [True, False], kinds)
+                self.assertRegex(kinds[0], r"(?s)(row\(\w+\[[01]::2\] by group\).*){2}")
+                self.assertRegex(kinds[1], r"row\(\w+ by group\)")
+                for kind in kinds:
+                    self.assertNotRegex(kind, r"full\(\w+\[")
+
+    def test_indices_stay_where_regions_are_left(self):
+        """A policy that fuses nothing on this device leaves the graph as it was."""
+        layer, hidden = Routed(), torch.randn(40, WIDTH).bfloat16()
+        compiled = torch.compile(layer, backend="attacca", fullgraph=True)
+        with self.assertWarns(attacca.torch.NotFusedWarning):
+            got = compiled(hidden)
+        torch.testing.assert_close(got, layer(hidden), rtol=0.02, atol=0.05)
+        self.assertEqual(self.kinds(), [])
 
     def test_rows_are_added_to_tokens(self):
         for form in ("index_add", "index_put"):
@@ -210,7 +282,7 @@ class Experts(unittest.TestCase):
         self.assertEqual(len(kinds), 1)
         self.assertIn("gated gemm", kinds[0])
         # Rows by an index in both products, and the scales of the rows' groups.
-        self.assertRegex(kinds[0], r"(?s)(= \w+\[\w+\]:f8e4m3 @ .*){2}(full\(\w+\[\w+\]\).*){2}")
+        self.assertRegex(kinds[0], r"(?s)(= \w+\[\w+\]:f8e4m3 @ .*){2}(row\(\w+ by group\).*){2}")
 
     def test_a_loop_over_experts(self):
         """Eager transformers', where torch captures shapes that depend on data: a region for each

@@ -171,6 +171,11 @@ CASES = {
             x, w, [s], [1], [], [t], [1], [0], ends).relu(),
         scaled_groups_of()),
     "aten.index": (lambda x, w, i: (aten.index.Tensor(x, [i - 6]) @ w).relu(), (X, W, ROWS)),
+    "attacca.rows_of_groups": (
+        lambda x, w, c, ends, i: (x @ w + torch.ops.attacca.rows_of_groups.import_attacca_torch(
+            c, ends, i)).relu(),
+        (X, W, C[:3], torch.tensor([2, 2, 6], dtype=torch.int32),
+         torch.tensor([0, 0, 2, 2, 2, 2]))),
     "aten.index_select": (lambda x, w, i: (aten.index_select.default(x, 0, i) @ w).relu(),
                           (X, W, ROWS)),
     "aten.index_add": (lambda x, w, c, i: aten.index_add.default(c, 0, i, x @ w), (X, W, C, ROWS)),

@@ -12,7 +12,7 @@ from .._errors import Error
 from .._plan import Decision, Plan, engine_of
 from . import _agree, _logs, _report
 from ._compare import Run, Verdict, microseconds
-from ._graph import kernels
+from ._graph import group_rows, kernels
 from ._graph.collectives import merge_gathers
 from ._graph.configurations import fastest
 from ._graph.exchanges import claim
@@ -60,8 +60,10 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     Returns:
         The number of regions replaced.
     """
-    if not writes_in_place(graph):
+    writes = writes_in_place(graph)
+    if not writes:
         merge_gathers(graph)
+    by_groups = [] if writes else group_rows.mark(graph)
     choose = fastest if options.policy == "measured" else kernels.first
     stand_ins, unused = kernels.stand_in(graph, choose) if options.kernels else ([], [])
     found = find(graph)
@@ -98,6 +100,7 @@ def rewrite(graph: torch.fx.Graph, options: Options, begun: float | None = None)
     if fused:
         remove_unused(graph, {node for region, verdict, _ in judged if verdict.keep
                               for node in region.covers})
+    group_rows.restore(by_groups)
     kernels.restore(graph, stand_ins)
     return count
 

@@ -19,7 +19,7 @@ VIEWS = {"aten.view", "aten.reshape", "aten._unsafe_view", "aten.unsqueeze", "at
          "aten.scalar_tensor", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind",
          "getitem"}
 # Ops whose rows a region reads where they lie.
-GATHERS = {"aten.index", "aten.index_select"}
+GATHERS = {"aten.index", "aten.index_select", "attacca.rows_of_groups"}
 
 
 _PRODUCT_OPS = {"aten.mm", "aten.bmm", "aten.addmm", "aten.baddbmm", "aten.linear", "aten.matmul",

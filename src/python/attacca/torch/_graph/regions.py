@@ -20,6 +20,7 @@ from ..._errors import Error
 from ..._functions.table import Refused
 from .._ops.region import has_kernel
 from .collectives import overlapped
+from .group_rows import reads
 from .importer import Importer
 from .kernels import is_stand_in
 from .memory import bound_to_memory
@@ -280,7 +281,7 @@ def _region(importer: Importer, region: dict[str, Any],
         if node in covers:
             continue
         covers[node] = None
-        pending += [n for n in node.all_input_nodes if n not in stop and by_name.get(n.name) is n]
+        pending += [n for n in reads(node) if n not in stop and by_name.get(n.name) is n]
     nodes = [node for node in by_name.values() if node in covers and node not in sizes]
     # The core may have made readers read another value, such as the same in f32.
     outputs = _stored_once([*outputs, *(

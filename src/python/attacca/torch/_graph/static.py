@@ -8,6 +8,8 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ..._errors import Error
+from .._ops.rows_of_groups import rows_of_groups
+from .group_rows import as_index
 from .kernels import ORIGINALS, is_stand_in
 
 
@@ -65,6 +67,7 @@ def copy(root: torch.nn.Module, inputs: Sequence[torch.fx.Node], nodes: Sequence
         for each in node.meta[ORIGINALS] if is_stand_in(node) else [node]:
             if not is_size(each) and each not in made:
                 made[each] = graph.node_copy(each, mapped)
+                as_index(made[each])
         if is_stand_in(node):
             made[node] = made[node.meta[ORIGINALS][-1]]
     graph.output(tuple(made[node] for node in outputs))
@@ -107,7 +110,7 @@ def named_rows(inputs: Sequence[torch.fx.Node],
     for node in nodes:
         if node.target is torch.ops.aten.index.Tensor:
             source, indices = node.args
-        elif node.target is torch.ops.aten.index_select.default:
+        elif node.target in (torch.ops.aten.index_select.default, rows_of_groups):
             source, indices = node.args[0], [node.args[2]]
         else:
             continue

@@ -216,6 +216,13 @@ def _index(call: Any, self: Any, indices: Any) -> Made:
     return _gathered(call, self, _rows_by(call, self, indices, "gathers rows"))
 
 
+@_writes("attacca.rows_of_groups")
+def _rows_of_groups(call: Any, rows: Any, ends: Any, ids: Any) -> Made:
+    count = call.extent_text(call.sizes(ids)[0])
+    return Made(f"gather({call.text(rows)}, group_ids({call.text(ends)}, [{count}]))",
+                lambda: [call.sizes(ids)[0], *call.sizes(rows)[1:]])
+
+
 @_writes("aten.index_select")
 def _index_select(call: Any, self: Any, dim: Any, index: Any) -> Made:
     chosen = _rows_by(call, self, [index], "gathers rows")
