@@ -457,6 +457,8 @@ class StandIn(Cli):
         self.assertEqual(json.loads(self.tuned("--import", file, "--json", cache="other")),
                          {"file": str(file), "device": "Fake 0", "added": 0, "changed": 0,
                           "known": 4, "kept": 0})
+        self.assertEqual(json.loads(self.tuned("--import", file, "--holding", "--json",
+                                               cache="other"))["left_out"], {})
         again = self.folder / "again.choices"
         self.tuned("--export", again, cache="other")
         self.assertEqual(again.read_bytes(), file.read_bytes())

@@ -44,15 +44,16 @@ Result<int> import_from(const TuneArgs& args, const launch::Toolbox& toolbox) {
     left_out.set(why, count);
     left_out_text += fmt::format(", {} left out: {}", count, why);
   }
+  json::Value said = json::Value::object()
+                         .set("file", args.import_from)
+                         .set("device", device)
+                         .set("added", done.added)
+                         .set("changed", done.changed)
+                         .set("known", done.known)
+                         .set("kept", done.kept);
+  if (args.holding) said.set("left_out", left_out);
   if (args.json)
-    print_json(json::Value::object()
-                   .set("file", args.import_from)
-                   .set("device", device)
-                   .set("added", done.added)
-                   .set("changed", done.changed)
-                   .set("known", done.known)
-                   .set("kept", done.kept)
-                   .set("left_out", left_out));
+    print_json(said);
   else
     fmt::print("imported {} for {} into {}: {} added, {} changed, {} already there{}{}\n",
                count_text(file.choices), device, tune::Database::default_path(), done.added,
