@@ -74,15 +74,14 @@ bool is_minimum(const ir::Dim& extent, const ir::Dim& size, int64_t rows) {
 // is known.
 Status extend_minimums(Node& node, std::vector<Value>& values) {
   for (Value& value : values) {
-    for (const Value other : std::vector<Value>(values)) {
+    for (const Value other : values) {
       const ir::Shape wanted = node.shape(other);
       for (size_t back = 1; back <= std::min(node.shape(value).size(), wanted.size()); ++back) {
         const size_t axis = node.shape(value).size() - back;
         const ir::Dim extent = node.shape(value)[axis], &whole = wanted[wanted.size() - back];
+        if (extent.is_static() || whole.is_static() || extent == whole) continue;
         const std::optional<int64_t> most = ir::upper_bound(extent);
-        if (!most || extent.is_static() || whole.is_static() || extent == whole ||
-            !is_minimum(extent, whole, *most))
-          continue;
+        if (!most || !is_minimum(extent, whole, *most)) continue;
         const ir::Dim end = *most == 1 ? ir::Dim(1) : whole;
         ATTACCA_TRY(value, slice_axis(node.expr(value), int64_t(axis), 0, end).value);
       }

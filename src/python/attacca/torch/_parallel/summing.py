@@ -79,8 +79,8 @@ class Summing(Beside, Direct):
     def _turns(self) -> list[tuple[int, int]]:
         """The other ranks in turns: whose rows this rank computes, and which rank computes this
         one's at that time."""
-        return [((self._rank + step) % self._ranks, (self._rank - step) % self._ranks)
-                for step in range(1, self._ranks)]
+        others = self._others()
+        return list(zip(others, reversed(others)))
 
     @staticmethod
     def _slot(shared: Any, rank: int, like: torch.Tensor, slot: int, begin: int,
