@@ -186,6 +186,16 @@ class Finding(unittest.TestCase):
                            WV)
         self.assertEqual(names(group), ["mm_1", "mm_2"])
 
+    def test_grouped_products_are_none(self):
+        def layer(x, w, scales, of_w, ends):
+            return torch.relu(torch._scaled_grouped_mm(
+                x, w.mT, scales, of_w, ends, out_dtype=torch.bfloat16, use_fast_accum=True))
+        eighth = torch.float8_e4m3fn
+        self.assertEqual(groups_of(layer, torch.randn(6, 16).to(eighth),
+                                   torch.randn(3, 32, 16).to(eighth), torch.rand(6),
+                                   torch.rand(3, 32), torch.tensor([2, 2, 6], dtype=torch.int32)),
+                         [])
+
     def test_many(self):
         weights = [torch.randn(n, 16) for n in range(2, 21)]
         found = groups_of(lambda x, *ws: [x @ w.t() for w in ws], X, *weights)

@@ -74,10 +74,10 @@ def _part(importer: Importer, place: int, region: Region,
     products = [node for node in region.covers if is_product_op(node)]
     if len(products) != 1 or is_stand_in(products[0]):
         return None
-    left = products[0].args[_LEFT.get(Importer.op(products[0]), MOST):][:1]
-    if not left:
+    left_at = _LEFT.get(Importer.op(products[0]))
+    if left_at is None or left_at >= len(products[0].args):
         return None
-    views = _views_of(left[0], results)
+    views = _views_of(products[0].args[left_at], results)
     covers = set(region.covers)
     outputs = list(dict.fromkeys(viewed_in(node, covers) for node in region.outputs))
     if products[0] in outputs:
