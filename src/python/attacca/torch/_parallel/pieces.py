@@ -38,14 +38,12 @@ class Pieces(Summing):
             consume(part, peer * rows)
         self._join()
 
-    def _pieces_scattered(self, rows: int) -> int:
-        return pieces_of(rows)
-
     def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
-               pieces: int) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
+                      ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         received = like.new_empty((self._ranks - 1, *like.shape))
         turns = self._turns()
         places = {source: place for place, source in enumerate(sorted(s for _, s in turns))}
+        pieces = pieces_of(len(like))
         rows = len(like) // pieces
         arrived: list[list[Any]] = [[] for _ in range(pieces)]
         shared.barrier(BEGIN, self._wait_ms)

@@ -14,11 +14,8 @@ from .workspace import BEGIN, FILLED
 class Pulled(Summing):
     """Rows travel while they are added, and so while others are multiplied."""
 
-    def _pieces_scattered(self, rows: int) -> int:
-        return 1
-
     def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
-               pieces: int) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
+                      ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         shared.barrier(BEGIN, self._wait_ms)
         turns = self._turns()
         for slot, (to, _) in enumerate(turns):
@@ -26,7 +23,4 @@ class Pulled(Summing):
                             self._slot(shared, self._rank, like, slot, 0, len(like)))
         shared.barrier(FILLED, self._wait_ms)
         sources = sorted((source, slot) for slot, (_, source) in enumerate(turns))
-        rows = len(like) // pieces
-        for piece in range(pieces):
-            yield piece * rows, [self._slot(shared, source, like, slot, piece * rows, rows)
-                                 for source, slot in sources]
+        yield 0, [self._slot(shared, source, like, slot, 0, len(like)) for source, slot in sources]

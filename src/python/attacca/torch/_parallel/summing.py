@@ -35,8 +35,7 @@ class Summing(Beside, Direct):
         """The rank's rows of the sum and what follows it."""
         out = summand.memory(summand.rows // self._ranks)
         shared, first = self._memory((self._ranks - 1) * out.nbytes), self._rank * len(out)
-        for begin, parts in self._parts_of_own(shared, summand, out,
-                                               self._pieces_scattered(len(out))):
+        for begin, parts in self._parts_of_own(shared, summand, out):
             summand.add(parts, self._rank, first + begin, begin,
                         out.narrow(0, begin, len(parts[0])))
         return out
@@ -48,8 +47,7 @@ class Summing(Beside, Direct):
         by_rank = out.view(self._ranks, len(out) // self._ranks, *out.shape[1:])
         own, last = by_rank[self._rank], self._ranks - 1
         shared, first = self._memory(self._ranks * own.nbytes), self._rank * len(own)
-        for piece, (begin, parts) in enumerate(
-                self._parts_of_own(shared, summand, own, pieces_of(len(own)))):
+        for piece, (begin, parts) in enumerate(self._parts_of_own(shared, summand, own)):
             count, channel = len(parts[0]), _SUMMED + piece
             summand.add(parts, self._rank, first + begin, first + begin,
                         self._slot(shared, self._rank, own, last, begin, count))
@@ -66,12 +64,8 @@ class Summing(Beside, Direct):
         return out
 
     @abstractmethod
-    def _pieces_scattered(self, rows: int) -> int:
-        """In how many pieces a rank's rows are computed that no other rank reads."""
-
-    @abstractmethod
     def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
-               pieces: int) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
+                      ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         """Computes the other ranks' rows, each as many as ``like`` has. Then gives, piece by piece,
         the first row of it, and what the others computed of this rank's rows in it, in the order of
         ranks."""
