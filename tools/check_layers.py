@@ -38,7 +38,7 @@ RANKS = {
     "templates": [["."], ["kernels"]],
     "templates/kernels": [["common"], ["host"], ["cutlass", "mma", "pointwise"], ["wgmma"],
                           ["dot", "grouped", "packed"], ["grouped_codes", "grouped_mma", "wide"]],
-    "templates/kernels/packed": [["whole"]],
+    "templates/kernels/packed": [["folded", "whole"]],
     "templates/kernels/wgmma": [["pipeline"], ["feed", "finish"]],
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
     "launch": [["bundle", "helpers"]],

@@ -63,6 +63,8 @@ def packed(codes, layout):
     scales = weights[layout.scales_at:layout.scales_at + 2 * layout.scales]
     scales.copy_((torch.rand(layout.scales, device="cuda") * 0.01 + 0.001).bfloat16()
                  .view(torch.uint8))
+    weights[36:40] = 0
+    weights[36] = 2 if codes == "s4" else 0  # the scales fold (src/ir/packed/packed.hpp)
     return weights
 
 

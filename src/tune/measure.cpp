@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "ir/graph/tensor.hpp"
+#include "ir/packed/header.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -51,7 +52,6 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
   for (size_t i = 0; i < problem.epilogue.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].group_stride)
       spans.inputs[i].stretch(*problem.products[0].groups, problem.views.inputs[i].batch_stride);
-  // Kernels do not read a packed tensor's header, so it may hold random numbers.
   for (size_t i = 0; i < problem.products.size(); ++i)
     if (const auto& packed = problem.products[i].packed)
       spans.products[i].b = {0, packed->bytes / ir::size_of(problem.views.products[i].b.dtype) - 1};
@@ -67,12 +67,13 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
 
 // What an operand's memory holds.
 struct Contents {
-  double scale = 1;                   // of random numbers
-  int64_t ends = 0;                   // not 0: the ends of groups that share so many rows
-  int64_t rows = 0;                   // not 0: numbers of so many rows, in a random order
-  std::optional<uint8_t> bytes = {};  // all alike
-  bool codes = false;                 // random bytes
-  bool is_first_a = false;            // the memory is that of the first product's A
+  double scale = 1;                          // of random numbers
+  int64_t ends = 0;                          // not 0: the ends of groups that share so many rows
+  int64_t rows = 0;                          // not 0: numbers of so many rows, in a random order
+  std::optional<uint8_t> bytes = {};         // all alike
+  bool codes = false;                        // random bytes
+  bool is_first_a = false;                   // the memory is that of the first product's A
+  const ir::PackedLayout* packed = nullptr;  // random, but for the header
 };
 
 problem::Operands<Contents> contents_of(const problem::Problem& problem) {
@@ -83,6 +84,7 @@ problem::Operands<Contents> contents_of(const problem::Problem& problem) {
     if (auto& offsets = all.products[i].offsets) offsets->ends = std::max<int64_t>(problem.m, 1);
     if (auto& rows = all.products[i].rows)
       rows->rows = std::max<int64_t>(*problem.products[i].rows, 1);
+    if (const auto& packed = problem.products[i].packed) all.products[i].b.packed = &*packed;
     // Weights about as large as other random ones.
     if (const auto& codes = problem.products[i].codes) {
       all.products[i].b.codes = true;
@@ -144,6 +146,12 @@ Status fill_rows(gpu::DeviceMemory& memory, int64_t count, int64_t rows) {
   return memory.copy_from(index.data(), index.size() * sizeof(Integer));
 }
 
+// Writes the header of packed weights whose scales are usual ones; kernels read its flags alone.
+Status write_header(gpu::DeviceMemory& memory, const ir::PackedLayout& layout) {
+  const ir::PackedHeader header = ir::packed_header(layout, 0, ir::may_fold(layout.packing));
+  return memory.copy_from(header.data(), header.size());
+}
+
 // Pages made so far, by dtype and scale.
 using RandomPages = std::map<std::tuple<ir::DType, double, size_t>, std::vector<std::byte>>;
 
@@ -194,6 +202,7 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
                          ? fill_rows<int32_t>(memory, span.count(), content.rows)
                          : fill_random(device, memory, content.codes ? ir::DType::U8 : view.dtype,
                                        content.scale, pages));
+    if (content.packed) ATTACCA_TRY_VOID(write_header(memory, *content.packed));
     const int64_t width = ir::size_of(view.dtype);
     // As misaligned as the problem says.
     const int64_t shift =

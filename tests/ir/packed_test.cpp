@@ -210,7 +210,8 @@ TEST(Packed, WhatWasMadeForAnotherKernelIsRefused) {
                {24, 9, "dtypes that this version does not know"},
                {28, 3, "packed s8 of 3 bits"},
                {32, 0, "dtypes that this version does not know"},
-               {36, 2, "dtypes that this version does not know"},
+               {36, 3, "that fold"},
+               {36, 4, "dtypes that this version does not know"},
                {40, 0, "packed weights of shape [0, "},
                {48, 254, "bytes, the header says"},
                {56, 65, "groups of 65"},
@@ -223,6 +224,30 @@ TEST(Packed, WhatWasMadeForAnotherKernelIsRefused) {
     EXPECT_NE(refusal(bytes_of(packed)).find(each.reason), std::string::npos)
         << each.at << ": " << refusal(bytes_of(packed));
   }
+}
+
+// The flag in the header of weights whose scales are 1 but for one.
+bool folds(const Packing& packing, double scale) {
+  std::mt19937 random(5);
+  Quantized from = random_weights(packing, 40, 128, random);
+  for (int64_t i = 0; i < from.scales.size(); ++i) from.scales.set_number(i, 1);
+  from.scales.set_number(17, scale);
+  const Tensor packed = *pack(from, packing);
+  EXPECT_EQ(refusal(bytes_of(packed)), "");
+  return (packed.as<uint8_t>()[36] & 2) != 0;
+}
+
+TEST(Packed, ScalesFoldWhereOneRoundingIsExact) {
+  const Packing packing{DType::S8, 4, 64, DType::BF16, false};
+  for (const double scale : {0.0, -0.0, 1.0, -0.01, 1.9921875, -1.9921875, 0x1p-123})
+    EXPECT_TRUE(folds(packing, scale)) << scale;
+  for (const double scale : {2.0, -3e38, 0x1.fcp-124, -0x1p-133, HUGE_VAL, std::nan("")})
+    EXPECT_FALSE(folds(packing, scale)) << scale;
+  for (const Packing& other :
+       {Packing{DType::S8, 4, 64, DType::BF16, true}, Packing{DType::U8, 4, 64, DType::BF16, false},
+        Packing{DType::S8, 8, 64, DType::BF16, false}, Packing{DType::S8, 4, 64, DType::F16, false},
+        Packing{DType::S8, 4, 64, DType::F32, false}})
+    EXPECT_FALSE(folds(other, 1)) << to_string(other);
 }
 
 TEST(Packed, RandomBytesAreRefused) {

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kMagic = "ATTPACK\n";
 constexpr uint32_t kVersion = 1, kCapability = 80;
+constexpr uint32_t kZeros = 1, kFolds = 2;  // flags
 constexpr size_t kHeaderHashAt = 80, kUsed = 88;
 constexpr const char* kPackAgain = "pack the weights again with `attacca pack`";
 
@@ -57,12 +58,15 @@ tl::unexpected<Error> bad(std::string what, std::string fix = kPackAgain) {
 // The layout that a header of intact bytes describes.
 Result<PackedLayout> described(std::span<const std::byte> bytes) {
   const auto weights = get<uint32_t>(bytes, 24), scales = get<uint32_t>(bytes, 32),
-             zeros = get<uint32_t>(bytes, 36);
-  if (weights - 1 >= std::size(kWeights) || scales - 1 >= std::size(kScales) || zeros > 1)
+             flags = get<uint32_t>(bytes, 36);
+  if (weights - 1 >= std::size(kWeights) || scales - 1 >= std::size(kScales) ||
+      flags > (kZeros | kFolds))
     return bad("the header names dtypes that this version does not know",
                "use the version of Attacca that packed them");
   Packing packing{kWeights[weights - 1], static_cast<int>(get<uint32_t>(bytes, 28)),
-                  get<int64_t>(bytes, 56), kScales[scales - 1], zeros == 1};
+                  get<int64_t>(bytes, 56), kScales[scales - 1], (flags & kZeros) != 0};
+  if ((flags & kFolds) && !may_fold(packing))
+    return bad(fmt::format("scales of {} that fold", to_string(packing)));
   return packed_layout(packing, get<int64_t>(bytes, 40), get<int64_t>(bytes, 48));
 }
 
@@ -72,7 +76,12 @@ uint64_t packed_body_hash(std::span<const std::byte> bytes) {
   return hash_of(bytes.subspan(kPackedHeaderBytes));
 }
 
-PackedHeader packed_header(const PackedLayout& layout, uint64_t body_hash) {
+bool may_fold(const Packing& packing) {
+  return packing.weights == DType::S8 && packing.bits == 4 && packing.scales == DType::BF16 &&
+         !packing.zeros;
+}
+
+PackedHeader packed_header(const PackedLayout& layout, uint64_t body_hash, bool folds) {
   PackedHeader header{};
   std::memcpy(header.data(), kMagic.data(), kMagic.size());
   put(header, 8, kVersion);
@@ -82,7 +91,7 @@ PackedHeader packed_header(const PackedLayout& layout, uint64_t body_hash) {
   put(header, 24, number_of(layout.packing.weights, kWeights));
   put(header, 28, static_cast<uint32_t>(layout.packing.bits));
   put(header, 32, number_of(layout.packing.scales, kScales));
-  put(header, 36, uint32_t{layout.packing.zeros});
+  put(header, 36, (layout.packing.zeros ? kZeros : 0) | (folds ? kFolds : 0));
   put(header, 40, layout.n);
   put(header, 48, layout.k);
   put(header, 56, layout.packing.group);

@@ -11,8 +11,11 @@ namespace attacca::ir {
 
 using PackedHeader = std::array<std::byte, kPackedHeaderBytes>;
 
-// `body_hash`: the hash of everything behind the header.
-PackedHeader packed_header(const PackedLayout& layout, uint64_t body_hash);
+// Whether scales of this packing may fold (packed.hpp).
+bool may_fold(const Packing& packing);
+
+// `body_hash`: the hash of everything behind the header. `folds`: the scales fold.
+PackedHeader packed_header(const PackedLayout& layout, uint64_t body_hash, bool folds);
 
 uint64_t packed_body_hash(std::span<const std::byte> bytes);
 

@@ -185,6 +185,16 @@ Status put_zeros(const Tensor& zeros, const PackedLayout& layout, uint8_t* to) {
   return {};
 }
 
+// Whether codes and scales may be multiplied in one step: scale * 2^127 and scale / 8 are exact.
+bool scales_fold(const Tensor& scales, const Packing& packing) {
+  if (!may_fold(packing)) return false;
+  for (int64_t i = 0; i < scales.size(); ++i) {
+    const double size = std::abs(scales.number_at(i));
+    if (!(size == 0 || (size >= 0x1p-123 && size < 2))) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Result<Tensor> pack(const Quantized& from, const Packing& packing) {
@@ -219,7 +229,8 @@ Result<Tensor> pack(const Quantized& from, const Packing& packing) {
     ATTACCA_TRY_VOID(put_zeros(zeros, layout, packed.as<uint8_t>() + layout.zeros_at));
   }
   const std::span<const std::byte> bytes(packed.data(), static_cast<size_t>(layout.bytes));
-  const PackedHeader header = packed_header(layout, packed_body_hash(bytes));
+  const PackedHeader header =
+      packed_header(layout, packed_body_hash(bytes), scales_fold(scales, packing));
   std::memcpy(packed.data(), header.data(), header.size());
   return packed;
 }

@@ -10,7 +10,7 @@
 //   24      4   dtype of the weights: 1 s8, 2 u8, 3 f8e4m3
 //   28      4   bits of a code: 4 or 8
 //   32      4   dtype of the scales: 1 f32, 2 f16, 3 bf16, 4 u8
-//   36      4   1: zero points follow
+//   36      4   flags: 1, zero points follow; 2, the scales fold
 //   40      24  n, k, group (0: one group a row)
 //   64      8   bytes of the whole
 //   72      8   XXH3 of all that follows the header
@@ -28,7 +28,10 @@
 // of k what it holds of operand A of mma.m16n8k32, in two words: of c to c + 3, with c = 4 * (l %
 // 4), and of c + 16 to c + 19. A byte of a word is a value of k; its low half is the code of row r,
 // its high half that of row r + 8. Scales and zero points: for each 64 rows, for each group, 64
-// entries; row n has entry 8 * (n % 8) + n % 64 / 8.
+// entries; row n has entry 8 * (n % 8) + n % 64 / 8. Scales fold if a kernel may multiply codes and
+// scales in one step (templates/kernels/packed/folded/feed.cuh): 4-bit s8 weights without zero
+// points, bf16 scales that are 0 or of a size from 2^-123 to below 2. Tensors of older versions
+// lack the flag.
 #pragma once
 
 #include <optional>

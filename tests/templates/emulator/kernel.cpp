@@ -116,8 +116,9 @@ attacca_results attacca_hole(HOLE_PARAMETERS) {
       results.word[word++] = (static_cast<uint32_t>(static_cast<int64_t>(y[0])) & 0xff) |
                              (static_cast<uint32_t>(static_cast<int64_t>(y[1])) & 0xff) << 8;
     } else if (kResultBits[i] == 16 && alone) {
-      results.word[word++] =
-          (std::bit_cast<uint32_t>(y[0]) & 0xffff) | std::bit_cast<uint32_t>(y[1]) << 16;
+      const int down = attacca::emulator::upper_halves ? 16 : 0;
+      results.word[word++] = (std::bit_cast<uint32_t>(y[0]) >> down & 0xffff) |
+                             std::bit_cast<uint32_t>(y[1]) >> down << 16;
     } else if (kResultBits[i] == 16) {
       results.word[word++] = bits_of_bf16(y[0]) | bits_of_bf16(y[1]) << 16;
     } else {

@@ -15,8 +15,8 @@ struct Kernel {
 };
 
 // Whether holes return the accumulators alone, the same for every row; as a result of 16 bits,
-// their low halves.
-inline bool accumulators_alone = false;
+// their low halves, or the upper ones.
+inline bool accumulators_alone = false, upper_halves = false;
 
 std::vector<Kernel>& kernels();
 bool add_kernel(const Kernel& kernel);

@@ -302,8 +302,9 @@ void Problem::make_packed() {
                             : static_cast<uint8_t>(random_());
   }
   from.scales = *ir::Tensor::make(packing.scales, {layout.n, layout.groups});
+  const uint32_t scales = packing.whole() ? 9 : random_() % 2 ? 4 : 2;
   for (int64_t i = 0; i < from.scales.size(); ++i)
-    from.scales.set_number(i, static_cast<double>(random_() % (packing.whole() ? 9 : 4)));
+    from.scales.set_number(i, static_cast<double>(random_() % scales));
   if (packing.zeros) {
     from.zeros = *ir::Tensor::make(packing.weights, {layout.n, layout.groups});
     for (int64_t i = 0; i < from.zeros->size(); ++i)

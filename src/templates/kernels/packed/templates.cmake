@@ -152,9 +152,10 @@ packed_mma(i8   bf16 16 FRAGMENTS 4 WARPS 1 4 PANEL 4 PANELS 3 DEPTH 2 BLOCKS 3 
 
 # The same for many rows: wgmma takes the weights from registers (packed/feed.cuh). In a name, 1x2
 # means that the blocks of a cluster load their common rows of A once, 1x1x2 that they share K, and
-# 1x2_tail that they share K of the last tiles only.
+# 1x2_tail that they share K of the last tiles only. FOLDED: one fma widens and scales a pair of
+# codes (packed/folded/feed.cuh).
 macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;FEW" "RESULT;SCALES" "FULL"
+  cmake_parse_arguments(PACKED "PINGPONG;DIRECT;SHARED_TAIL;FOLDED;FEW" "RESULT;SCALES" "FULL"
                         ${ARGN})
   packed_codes(${CODES} ${TYPE})
   string(REPLACE "x" ";" cluster_blocks ${CLUSTER}x1)
@@ -176,6 +177,10 @@ macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
     string(APPEND schedule _direct)
     set(direct 1)
   endif()
+  set(folded "")
+  if(PACKED_FOLDED)
+    set(folded FOLDED=1)
+  endif()
   set(few_option "")
   if(PACKED_FEW)
     set(few_option FEW)
@@ -190,6 +195,7 @@ macro(packed_wgmma CODES TYPE TILE_M TILE_N CLUSTER STAGES BLOCKS)
                            SHARED_TAIL=${shared_tail} STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=1
                            PINGPONG=${pingpong}
                            B_K_MAJOR=1 ALTERNATE=0 DIRECT=${direct} ${codes_defines} ${slots}
+                           ${folded}
                            HOLE_RESULT0=${PACKED_RESULT})
 endmacro()
 
@@ -202,16 +208,16 @@ packed_wgmma(i4   bf16 128 128 1x1   9  1 DIRECT FULL 0)
 packed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG FEW)
 packed_wgmma(i4   bf16 128 128 1x1x2 8  1)
 packed_wgmma(i4   bf16 128 64  1x1   5  2)
-packed_wgmma(i4   bf16 64  128 1x1   7  2)
-packed_wgmma(i4   bf16 64  128 1x1x2 6  2)
-packed_wgmma(i4   bf16 64  64  1x1   9  2)
-packed_wgmma(i4   bf16 64  64  1x1x2 8  2)
+packed_wgmma(i4   bf16 64  128 1x1   7  2 FOLDED)
+packed_wgmma(i4   bf16 64  128 1x1x2 6  2 FOLDED)
+packed_wgmma(i4   bf16 64  64  1x1   9  2 FOLDED)
+packed_wgmma(i4   bf16 64  64  1x1x2 8  2 FOLDED)
 packed_wgmma(i4   bf16 32  64  1x1   9  3)
-packed_wgmma(i4   bf16 32  128 1x1   11 2)
-packed_wgmma(i4   bf16 32  128 1x1x2 10 2)
+packed_wgmma(i4   bf16 32  128 1x1   11 2 FOLDED)
+packed_wgmma(i4   bf16 32  128 1x1x2 10 2 FOLDED)
 packed_wgmma(i4   bf16 16  64  1x1   13 3)
 packed_wgmma(i4   bf16 16  64  1x1x2 12 3)
-packed_wgmma(i4   bf16 16  128 1x1   14 2)
+packed_wgmma(i4   bf16 16  128 1x1   14 2 FOLDED)
 packed_wgmma(i8   bf16 256 128 1x1   5  1 DIRECT FULL 0)
 packed_wgmma(i8   bf16 256 128 1x2   5  1 DIRECT SHARED_TAIL FULL 0)
 packed_wgmma(i8   bf16 256 128 1x2   5  1 DIRECT FULL 0)
@@ -242,8 +248,8 @@ packed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG SCALES 32)
 packed_wgmma(i4   f16  128 128 1x2   10 1 PINGPONG SCALES 32)
 packed_wgmma(i4   bf16 128 128 1x2   10 1 PINGPONG RESULT 32)
 packed_wgmma(i8   bf16 128 128 1x2   8  1 PINGPONG RESULT 32)
-packed_wgmma(i4   bf16 64  256 1x1   10 1 FEW)
-packed_wgmma(i4   bf16 64  256 1x1x2 8  1)
+packed_wgmma(i4   bf16 64  256 1x1   10 1 FOLDED FEW)
+packed_wgmma(i4   bf16 64  256 1x1x2 8  1 FOLDED)
 
 # 4-bit weights with scales of u8, times s8 (packed/whole/feed.cuh).
 packed_wgmma(i4   s8   16  64  1x1   8  3)

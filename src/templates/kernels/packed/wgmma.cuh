@@ -5,6 +5,8 @@
 
 #if SCALE_BITS == 8
 #include "packed/whole/feed.cuh"
+#elif FOLDED
+#include "packed/folded/feed.cuh"
 #endif
 #include "packed/feed.cuh"
 #include "wgmma/finish/staged.cuh"
@@ -19,6 +21,8 @@ using Finish = std::conditional_t<kDirect, SwappedFinish, StagedFinish>;
 
 #if SCALE_BITS == 8
 using Feed = WholeFeed;
+#elif FOLDED
+using Feed = FoldedFeed;
 #else
 using Feed = PackedFeed;
 #endif

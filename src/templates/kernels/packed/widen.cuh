@@ -84,16 +84,25 @@ __device__ __forceinline__ uint32_t scaled(uint32_t pair, uint32_t by) {
   }
 }
 
-__device__ __forceinline__ void widen_nibbles(uint32_t word, const Pair& zeros, uint32_t (&a)[4]) {
+// Multiplies the nibbles of a word, read as bf16, and adds: rows lane / 4 by the lower factor, rows
+// lane / 4 + 8 by the upper one.
+__device__ __forceinline__ void multiply_nibbles(uint32_t word, const Pair& by, const Pair& plus,
+                                                 uint32_t (&a)[4]) {
   const uint32_t upper = word >> 8;
   constexpr uint32_t kLow = both(0x000f), kHigh = both(0x00f0);
+  a[0] = multiply_add_pair(word & kLow, by.low, plus.low);
+  a[1] = multiply_add_pair(word & kHigh, by.high, plus.high);
+  a[2] = multiply_add_pair(upper & kLow, by.low, plus.low);
+  a[3] = multiply_add_pair(upper & kHigh, by.high, plus.high);
+}
+
+__device__ __forceinline__ void widen_nibbles(uint32_t word, const Pair& zeros, uint32_t (&a)[4]) {
   if constexpr (kBf16) {
     constexpr uint32_t kBig = both(0x7f00);  // 2^127
-    a[0] = multiply_add_pair(word & kLow, kBig, zeros.low);
-    a[1] = multiply_add_pair(word & kHigh, kBig, zeros.high);
-    a[2] = multiply_add_pair(upper & kLow, kBig, zeros.low);
-    a[3] = multiply_add_pair(upper & kHigh, kBig, zeros.high);
+    multiply_nibbles(word, {kBig, kBig}, zeros, a);
   } else {
+    const uint32_t upper = word >> 8;
+    constexpr uint32_t kLow = both(0x000f), kHigh = both(0x00f0);
     constexpr uint32_t k1024 = both(0x6400), kOne = both(0x3c00), kSixteenth = both(0x2c00);
     a[0] = multiply_add_pair((word & kLow) | k1024, kOne, zeros.low);
     a[1] = multiply_add_pair((word & kHigh) | k1024, kSixteenth, zeros.high);
