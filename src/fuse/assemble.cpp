@@ -75,9 +75,8 @@ class Assembly {
     }
     if (work_.packed)
       if (const auto scaled = scaled_operands(facts_, node)) {
-        for (const Value each : scaled->of)
-          for (const Value operand : graph_[each].operands)
-            needed_[facts_.views[operand.id].source.id] = true;
+        for (const Value each : scaled->of) need_operands(each);
+        if (graph_[node].op == Op::GroupedMatMul) need_source(graph_[node].operands[2]);
         return;
       }
     const auto weights = inner_weights(work_, node);

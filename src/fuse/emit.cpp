@@ -289,27 +289,38 @@ GroupEnds groups_of(const Facts& facts, Value matmul) {
 // How an operand accesses a value.
 enum class Standing : uint8_t { AsIs, Transposed, Otherwise };
 
-Standing standing_of(const Facts& facts, Value operand) {
+// `rank`: of a value whose matrices may be transposed.
+Standing standing_of(const Facts& facts, Value operand, size_t rank = 2) {
   const View& view = facts.views[operand.id];
   const Shape& shape = facts.graph.type(operand).shape;
   const Shape& own = facts.graph.type(view.source).shape;
   if (!view.access.offset.is(0)) return Standing::Otherwise;
   std::vector<Dim> dense = dense_strides(own);
   if (shape == own && view.access.strides == dense) return Standing::AsIs;
-  if (own.size() != 2 || !(shape == Shape{own[1], own[0]})) return Standing::Otherwise;
-  std::swap(dense[0], dense[1]);
-  return view.access.strides == dense ? Standing::Transposed : Standing::Otherwise;
+  if (own.size() != rank) return Standing::Otherwise;
+  Shape transposed = own;
+  std::swap(transposed[rank - 2], transposed[rank - 1]);
+  std::swap(dense[rank - 2], dense[rank - 1]);
+  const bool is_transposed = shape == transposed && view.access.strides == dense;
+  return is_transposed ? Standing::Transposed : Standing::Otherwise;
 }
 
-// A and B by their scale_blocks ops.
-void scale_operands(const Facts& facts, const ScaledOperands& scaled, Gemm& gemm) {
+// How B accesses a matrix, or the matrices of groups.
+Standing standing_of_b(const Facts& facts, Value matmul) {
+  const ir::Node& product = facts.graph[matmul];
+  return standing_of(facts, product.operands[1], product.op == Op::GroupedMatMul ? 3 : 2);
+}
+
+// A and B by their scale_blocks ops. `matrices`: the axes in front of B's matrices.
+void scale_operands(const Facts& facts, const ScaledOperands& scaled, const Shape& matrices,
+                    Gemm& gemm) {
   GemmOperand* const operands[] = {&gemm.a, &gemm.b};
   for (size_t i = 0; i < 2; ++i) {
-    const bool transposed =
-        standing_of(facts, facts.graph[gemm.node].operands[i]) == Standing::Transposed;
+    const bool transposed = i == 1 && standing_of_b(facts, gemm.node) == Standing::Transposed;
+    const Shape& batch = i == 0 ? gemm.batch : matrices;
     const std::vector<Value>& own = facts.graph[scaled.of[i]].operands;
-    *operands[i] = matrices_of(facts, own[0], transposed, gemm.batch);
-    GemmOperand scales = matrices_of(facts, own[1], transposed, gemm.batch);
+    *operands[i] = matrices_of(facts, own[0], transposed, batch);
+    GemmOperand scales = matrices_of(facts, own[1], transposed, batch);
     operands[i]->scales = BlockScales{scales.source, std::move(scales.access)};
   }
 }
@@ -320,7 +331,7 @@ constexpr int64_t kScaleBlock = 128;
 
 std::optional<ScaledOperands> scaled_operands(const Facts& facts, Value matmul) {
   const ir::Node& product = facts.graph[matmul];
-  if (product.op != Op::MatMul) return std::nullopt;
+  if (!is_product(product.op)) return std::nullopt;
   ScaledOperands result;
   for (size_t i = 0; i < 2; ++i) {
     const Value operand = product.operands[i];
@@ -330,7 +341,7 @@ std::optional<ScaledOperands> scaled_operands(const Facts& facts, Value matmul) 
         !ir::is_fp8(facts.graph.type(node.operands[0]).dtype) ||
         facts.graph.type(node.operands[1]).dtype != DType::F32)
       return std::nullopt;
-    const Standing standing = standing_of(facts, operand);
+    const Standing standing = i == 0 ? standing_of(facts, operand) : standing_of_b(facts, matmul);
     if (standing != Standing::AsIs && (i == 0 || standing != Standing::Transposed))
       return std::nullopt;
     std::vector<int64_t> block(node.type.shape.size(), 1);
@@ -389,8 +400,9 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
   gemm.node = matmul;
   gemm.batch = ir::Shape(shape.begin(), shape.end() - 2);
   if (node.op == Op::GroupedMatMul) gemm.groups = groups_of(facts, matmul);
+  const Shape matrices = gemm.groups ? Shape{gemm.groups->count} : gemm.batch;
   gemm.a = operand_of(facts, matmul, 0, gemm.batch);
-  gemm.b = operand_of(facts, matmul, 1, gemm.groups ? Shape{gemm.groups->count} : gemm.batch);
+  gemm.b = operand_of(facts, matmul, 1, matrices);
   if (const auto packed = work.packed ? packed_weights(facts, matmul) : std::nullopt) {
     const auto layout = ir::packed_layout(facts.graph[*packed].get<ir::UnpackAttrs>());
     ATTACCA_CHECK(layout.has_value(), "an unpack op of no layout");
@@ -401,7 +413,7 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
     gemm.b = matrices_of(facts, facts.graph[*widened].operands[0],
                          standing_of(facts, node.operands[1]) == Standing::Transposed, gemm.batch);
   if (const auto scaled = work.packed ? scaled_operands(facts, matmul) : std::nullopt)
-    scale_operands(facts, *scaled, gemm);
+    scale_operands(facts, *scaled, matrices, gemm);
   if (auto gathered = gathered_a(work, matmul)) {
     gemm.a.source = gathered->source;
     gemm.a.access = std::move(gathered->access);

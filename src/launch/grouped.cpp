@@ -74,9 +74,13 @@ class PlainGroupedLaunch : public Runnable {
   size_t workspace_bytes() const override { return 0; }
   Status launch(const Addresses& at, void*, gpu::StreamHandle stream) const override {
     const auto& product = at.products[0];
+    problem::ScaleOperands<const void*> scales;
+    if (views_.scales)
+      scales = {first_element(product.scales->a, views_.scales->a),
+                first_element(product.scales->b, views_.scales->b)};
     return kernel_.launch(first_element(product.a, views_.a), first_element(product.b, views_.b),
                           first_element(*product.offsets, *views_.offsets),
-                          first_element(at.outputs[0], result_), stream);
+                          first_element(at.outputs[0], result_), scales, stream);
   }
 
  private:
@@ -95,9 +99,10 @@ Result<std::unique_ptr<Runnable>> make_grouped(const std::shared_ptr<Toolbox>& t
     return make_fused(toolbox, alone, *candidate);
   const problem::Product& product = problem.products[index];
   const auto& views = problem.views.products[index];
-  ATTACCA_TRY(PlainGrouped kernel,
-              PlainGrouped::make(toolbox, {problem.m, product.n, product.k, *product.groups,
-                                           views.a, views.b, result, *views.offsets}));
+  ATTACCA_TRY(
+      PlainGrouped kernel,
+      PlainGrouped::make(toolbox, {problem.m, product.n, product.k, *product.groups, views.a,
+                                   views.b, result, *views.offsets, views.scales}));
   return std::make_unique<PlainGroupedLaunch>(std::move(kernel), views, result);
 }
 

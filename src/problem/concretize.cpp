@@ -139,8 +139,12 @@ class Concretizer {
   Status add_groups(const fuse::GroupEnds& groups, ProductOperands<Strided>& made,
                     ProductOperands<ir::Value>& sources) {
     ATTACCA_TRY(problem_.products.back().groups, number(groups.count, symbols_));
-    made.b.view.batch_stride = made.b.batch.back();
-    made.b.batch.pop_back();
+    const auto take_groups = [](Strided& of_groups) {
+      of_groups.view.batch_stride = of_groups.batch.back();
+      of_groups.batch.pop_back();
+    };
+    take_groups(made.b);
+    if (made.scales) take_groups(made.scales->b);
     ATTACCA_TRY(made.offsets, listed(groups.access, ir::DType::S32, groups.source));
     sources.offsets = groups.source;
     return {};

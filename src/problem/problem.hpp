@@ -17,8 +17,8 @@ namespace attacca::problem {
 
 // Element (batch, row, column) of an operand is at offset + batch * batch_stride + row * row_stride
 // + column * column_stride, in elements. `alignment`: of that first element, in bytes, 16 at most.
-// For B of a grouped product, and an input of its epilogue that has a row for each group, a batch
-// is a group.
+// For B of a grouped product, B's scales, and an input of its epilogue that has a row for each
+// group, a batch is a group.
 struct View {
   ir::DType dtype = ir::DType::F32;
   int64_t offset = 0;

@@ -82,7 +82,8 @@ typedef struct {
                          that the hole returns for it; NULL: none */
   attacca_packed packed; /* of templates whose B is packed, or bytes that they widen (zero) */
   /* Of templates that scale blocks: f32 scales [m, k / 128] of A and [k / 128, n / 128] of B, the
-   * quotients rounded up. Axes as of a and b; strides are from one block to the next. */
+   * quotients rounded up. Axes as of a and b; strides are from one block to the next. Of grouped
+   * templates a batch of scale_b is a group. */
   attacca_operand scale_a, scale_b;
   /* Of grouped templates: the s32 ends of `groups` groups of A's rows, group_stride elements apart,
    * which the kernel alone reads (ir/interpret/groups.hpp). Group e is multiplied by the matrix

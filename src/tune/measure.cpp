@@ -47,8 +47,11 @@ problem::Operands<Span> spans_of(const problem::Problem& problem) {
     for_each([&](Span& span, int64_t stride) { span.stretch(axis.extent, stride); }, spans,
              axis.strides);
   for (size_t i = 0; i < problem.products.size(); ++i)
-    if (const auto& groups = problem.products[i].groups)
-      spans.products[i].b.stretch(*groups, problem.views.products[i].b.batch_stride);
+    if (const auto& groups = problem.products[i].groups) {
+      const auto& views = problem.views.products[i];
+      spans.products[i].b.stretch(*groups, views.b.batch_stride);
+      if (views.scales) spans.products[i].scales->b.stretch(*groups, views.scales->b.batch_stride);
+    }
   for (size_t i = 0; i < problem.epilogue.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].group_stride)
       spans.inputs[i].stretch(*problem.products[0].groups, problem.views.inputs[i].batch_stride);

@@ -171,7 +171,7 @@ std::vector<std::string> templates_of_named_rows() {
 std::vector<std::string> grouped_templates(bool bytes = false) {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.grouped && !each.gathered && each.code_bits == 0 &&
+    if (each.grouped && !each.gathered && each.code_bits == 0 && !each.scaled_blocks &&
         (ir::size_of(each.input_types.front()) == 1) == bytes)
       names.push_back(each.name);
   names.push_back("");  // the unfused path

@@ -91,7 +91,7 @@ const std::vector<Prepared>& cases() {
 std::vector<std::string> scaling_templates() {
   std::vector<std::string> names;
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.scaled_blocks) names.push_back(each.name);
+    if (each.scaled_blocks && !each.grouped) names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;
 }

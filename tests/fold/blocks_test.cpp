@@ -21,6 +21,20 @@ TEST(Blocks, NumbersCutIntoBlocks) {
       "(q: s8[256, 384], s: f32[2, 3]) { return scale_blocks(q, s, [128, 128]) }");
 }
 
+TEST(Blocks, MatricesOfGroups) {
+  constexpr const char* kFolded =
+      "(q: f8e4m3[5, 256, 384], s: f32[5, 2, 3]) { return scale_blocks(q, s, [1, 128, 128]) }";
+  expect_graph(
+      "(q: f8e4m3[5, 256, 384], s: f32[5, 2, 3]) {"
+      " return reshape(reshape(cast(q, f32), [5, 2, 128, 3, 128]) * reshape(s, [5, 2, 1, 3, 1]),"
+      " [5, 256, 384]) }",
+      kFolded);
+  expect_graph(
+      "(q: f8e4m3[5, 256, 384], s: f32[5, 2, 3]) { return cast(q, f32) *"
+      " reshape(broadcast(reshape(s, [5, 2, 1, 3, 1]), [5, 2, 128, 3, 128]), [5, 256, 384]) }",
+      kFolded);
+}
+
 TEST(Blocks, ScalesRepeated) {
   expect_graph(
       "(q: f8e4m3[M, 256], s: f32[M, 2]) { return cast(q, f32) *"

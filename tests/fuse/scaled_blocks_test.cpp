@@ -1,5 +1,6 @@
 // 8-bit floats with scales of blocks: which products read them directly, and which ops compute the
 // scaled numbers.
+#include "fuse/gpu_options.hpp"
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {
@@ -63,6 +64,72 @@ TEST(ScaledBlocks, OtherBlocksTypesAndPartsAreComputed) {
   EXPECT_EQ(summary(scaled("a = scale_blocks(x, s, [1, 128])\nc = scale_blocks(w, t, [72, 128])\n"
                            "y = a @ transpose(c)\nreturn y")),
             "single a; single c; gemm y = acc");
+}
+
+constexpr const char* kGroups =
+    "x: f8e4m3[R, 320], s: f32[R, 3], w: f8e4m3[5, 144, 320], t: f32[5, 2, 3], o: s32[5], "
+    "v: f8e4m3[5, 320, 144], u: f32[5, 3, 2], b: bf16[144], i: s32[P], p: s32[5]";
+const std::string kOfGroups =
+    "a = scale_blocks(x, s, [1, 128])\nc = scale_blocks(w, t, [1, 128, 128])\n";
+
+TEST(ScaledBlocks, AProductOfGroupsReadsThem) {
+  const Partition partition =
+      scaled(kOfGroups + "y = silu(grouped_matmul(a, transpose(c), o) + b)\nreturn y", kGroups);
+  EXPECT_EQ(summary(partition), "gemm y = silu(acc + row(b))");
+  const Gemm& gemm = partition.regions[0].gemms[0];
+  const auto name = [&](ir::Value value) { return partition.graph[value].name; };
+  ASSERT_TRUE(gemm.groups && gemm.a.scales && gemm.b.scales);
+  EXPECT_EQ(name(gemm.groups->source), "o");
+  EXPECT_EQ(name(gemm.a.source), "x");
+  EXPECT_EQ(name(gemm.b.source), "w");
+  EXPECT_EQ(gemm.b.access.strides, (std::vector<ir::Dim>{144 * 320, 1, 320}));
+  EXPECT_EQ(gemm.a.scales->access.strides, (std::vector<ir::Dim>{3, 1}));
+  EXPECT_EQ(name(gemm.b.scales->source), "t");
+  EXPECT_EQ(gemm.b.scales->access.strides, (std::vector<ir::Dim>{6, 1, 3}));
+  EXPECT_EQ(partition.regions[0].inputs.size(), 6u);
+}
+
+TEST(ScaledBlocks, GroupsOfMatricesAsTheyLie) {
+  const Partition partition = scaled(
+      kOfGroups + "y = grouped_matmul(a, scale_blocks(v, u, [1, 128, 128]), o)\nreturn y", kGroups);
+  EXPECT_EQ(summary(partition), "gemm y = acc");
+  const Gemm& gemm = partition.regions[0].gemms.at(0);
+  ASSERT_TRUE(gemm.b.scales);
+  EXPECT_EQ(gemm.b.scales->access.strides, (std::vector<ir::Dim>{6, 2, 1}));
+}
+
+// The ends of the groups are computed where the product alone reads them.
+TEST(ScaledBlocks, EndsOfGroupsThatAreComputed) {
+  EXPECT_EQ(summary(scaled(kOfGroups + "q = o + p\nreturn y = grouped_matmul(a, transpose(c), q)",
+                           kGroups)),
+            "pointwise q = row(o) + row(p); gemm y = acc");
+}
+
+TEST(ScaledBlocks, GroupsInOtherBlocksAreComputed) {
+  EXPECT_EQ(summary(scaled("a = scale_blocks(x, s, [1, 128])\n"
+                           "c = scale_blocks(w, u, [2, 48, 160])\n"
+                           "y = grouped_matmul(a, transpose(c), o)\nreturn y",
+                           "x: f8e4m3[R, 320], s: f32[R, 3], w: f8e4m3[5, 144, 320], "
+                           "u: f32[3, 3, 2], o: s32[5]")),
+            "single a; single c; gemm y = acc");
+}
+
+// No grouped kernel reads both by an index: the rows and their scales are gathered before.
+TEST(ScaledBlocks, RowsThatAnIndexNamesAreGathered) {
+  const std::string body =
+      "r = gather(x, i)\nh = gather(s, i)\na = scale_blocks(r, h, [1, 128])\n"
+      "c = scale_blocks(w, t, [1, 128, 128])\n"
+      "y = grouped_matmul(a, transpose(c), o)\nreturn y";
+  const Partition partition = partition_of(graph_text(kGroups, body), gpu_options());
+  EXPECT_EQ(summary(partition), "single r; single h; gemm y = acc");
+  EXPECT_TRUE(partition.regions.back().gemms[0].a.scales);
+}
+
+TEST(ScaledBlocks, NoGateOfGroupsIsMadeOfThem) {
+  EXPECT_EQ(summary(scaled(kOfGroups + "h = grouped_matmul(a, transpose(c), o)\n"
+                                       "y = silu(h[:, 0:72]) * h[:, 72:144]\nreturn y",
+                           kGroups)),
+            "gemm h = acc; pointwise y = silu(full(h[0:])) * full(h[72:])");
 }
 
 TEST(ScaledBlocks, NoGateIsMadeOfThem) {

@@ -82,6 +82,35 @@ class Grouped(unittest.TestCase):
         peer = torch._grouped_mm(x, w.mT, offs=offsets)
         self.close(attacca.grouped_matmul(x, w.mT, offsets).float(), peer.double(), 0.02)
 
+    def test_scaled_blocks(self):
+        """Against a loop over experts whose blocks torch scales, as DeepSeek-V3's."""
+        rows, k, n, ends = 31, 256, 384, ENDS[0]
+        x, w = torch.randn(rows, k).to(torch.float8_e4m3fn), torch.randn(GROUPS, n, k)
+        w = w.to(torch.float8_e4m3fn)
+        s, t = torch.rand(rows, k // 128) + 0.1, torch.rand(GROUPS, n // 128, k // 128) + 0.1
+        wide_x = (x.double().view(rows, -1, 128) * s[..., None]).view(rows, k)
+        wide_w = (w.double().view(GROUPS, n // 128, 128, k // 128, 128)
+                  * t[:, :, None, :, None]).view(GROUPS, n, k)
+        wanted, begin = torch.zeros(rows, n, dtype=torch.float64), 0
+        for expert, end in enumerate(ends):
+            wanted[begin:end] = torch.nn.functional.silu(wide_x[begin:end] @ wide_w[expert].T)
+            begin = end
+        inputs = (f"x: f8e4m3[R, {k}], s: f32[R, 2], w: f8e4m3[{GROUPS}, {n}, {k}], "
+                  f"t: f32[{GROUPS}, 3, 2], o: s32[{GROUPS}]")
+        spread = (f"a = reshape(cast(reshape(x, [R, 2, 128]), f32) * reshape(s, [R, 2, 1]), "
+                  f"[R, {k}])\n"
+                  f"c = reshape(cast(reshape(w, [{GROUPS}, 3, 128, 2, 128]), f32) "
+                  f"* reshape(t, [{GROUPS}, 3, 1, 2, 1]), [{GROUPS}, {n}, {k}])\n")
+        known = ("a = scale_blocks(x, s, [1, 128])\n"
+                 "c = scale_blocks(w, t, [1, 128, 128])\n")
+        for body in (spread, known):
+            for mode in ("fp32", "eager"):
+                with self.subTest(body=body, mode=mode):
+                    plan = attacca.compile(f"graph experts({inputs}) {{\n{body}return "
+                                           "silu(grouped_matmul(a, transpose(c), o))\n}",
+                                           mode=mode)
+                    self.close(plan(x, s, w, t, torch.tensor(ends).int()), wanted, 1e-3)
+
     def test_errors(self):
         x, offsets = np.zeros((5, INNER), np.float32), np.zeros(GROUPS, np.int32)
 

@@ -42,6 +42,40 @@ TEST(Grouped, ProductsOfRandomGroups) {
   }
 }
 
+Tensor scaled(const Tensor& q, const Tensor& scales, int64_t block_rows) {
+  const std::vector<int64_t>& shape = q.shape();
+  const int64_t lines = shape[shape.size() - 2], inner = shape.back();
+  Tensor made = *Tensor::make(DType::F64, shape);
+  const auto blocks = [](int64_t extent, int64_t block) { return (extent + block - 1) / block; };
+  const int64_t across = blocks(inner, 128), each = blocks(lines, block_rows) * across;
+  for (int64_t i = 0; i < q.size(); ++i) {
+    const int64_t group = i / (lines * inner), line = i / inner % lines;
+    made.set_number(i, q.number_at(i) * scales.number_at(group * each + line / block_rows * across +
+                                                         i % inner / 128));
+  }
+  return made;
+}
+
+// As DeepSeek-V3's experts: 8-bit floats, a scale for each 128 values of a row and each 128 x 128
+// of a matrix. Neither 200 columns nor 320 values of k are whole blocks.
+TEST(Grouped, ScaledBlocks) {
+  const std::string text =
+      "graph g(x: f8e4m3[R, 320], s: f32[R, 3], w: f8e4m3[5, 200, 320], t: f32[5, 2, 3], "
+      "o: s32[5]) { return grouped_matmul(scale_blocks(x, s, [1, 128]), "
+      "transpose(scale_blocks(w, t, [1, 128, 128])), o) }";
+  const Tensor w = normal(DType::F8E4M3, {kGroups, 200, 320}, 2),
+               t = normal(DType::F32, {kGroups, 2, 3}, 4);
+  for (const int64_t rows : {0, 1, 83}) {
+    const Tensor x = normal(DType::F8E4M3, {rows, 320}, 1), s = normal(DType::F32, {rows, 3}, 3);
+    for (const Ends& ends : ends_among(rows)) {
+      SCOPED_TRACE(fmt::format("{} rows, ends {}", rows, fmt::join(ends, ",")));
+      const Matrix want = by_groups(scaled(x, s, 1), scaled(w, t, 128), ends);
+      expect_near(run_one(text, {{"x", x}, {"s", s}, {"w", w}, {"t", t}, {"o", tensor_of(ends)}}),
+                  want, 1e-3);
+    }
+  }
+}
+
 // A wide product, whose columns are several blocks, and groups of more rows than a tile.
 TEST(Grouped, ManyTiles) {
   const int64_t rows = 700;

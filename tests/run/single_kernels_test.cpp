@@ -359,10 +359,35 @@ TEST(SingleKernels, GroupedProduct) {
       (real ? floats : integers)
           .run("attacca_grouped_product", static_cast<const void*>(x.data()),
                static_cast<const void*>(w.data()), static_cast<const void*>(offsets.data()),
-               static_cast<void*>(got.data()),
+               static_cast<void*>(got.data()), nullptr, nullptr,
                launch::GroupedParameters{11, 5, 7, 3, 7, 1, 35, 1, 7, 5, 1, 1});
       expect_equal(got, want);
     }
+}
+
+// Blocks of 4 here; the last ones are shorter. The host has no code for 8-bit floats.
+TEST(SingleKernels, GroupedProductOfScaledBlocks) {
+  const HostKernels kernels(
+      "typedef S8 A; typedef S8 B; typedef F32 D; typedef double SUM;\n#define SCALE_BLOCK 4\n",
+      launch::kPlainGroupedSource);
+  ASSERT_TRUE(kernels.compiled());
+  const Tensor x = random_tensor(DType::S8, {11, 10}, 1),
+               w = random_tensor(DType::S8, {3, 6, 10}, 2);
+  const Tensor u = random_tensor(DType::F32, {11, 3}, 3),
+               v = random_tensor(DType::F32, {3, 2, 3}, 4);
+  const Tensor offsets = Tensor::of(DType::S32, {3}, {4, 4, 10});
+  const Tensor want = interpreted(
+      "graph g(x: s8[11, 10], u: f32[11, 3], w: s8[3, 6, 10], v: f32[3, 2, 3], o: s32[3]) "
+      "{ return grouped_matmul(scale_blocks(x, u, [1, 4]), "
+      "transpose(scale_blocks(w, v, [1, 4, 4])), o) }",
+      {{"x", x}, {"u", u}, {"w", w}, {"v", v}, {"o", offsets}});
+  Tensor got = *Tensor::make(DType::F32, {11, 6});
+  kernels.run("attacca_grouped_product", static_cast<const void*>(x.data()),
+              static_cast<const void*>(w.data()), static_cast<const void*>(offsets.data()),
+              static_cast<void*>(got.data()), static_cast<const void*>(u.data()),
+              static_cast<const void*>(v.data()),
+              launch::GroupedParameters{11, 6, 10, 3, 10, 1, 60, 1, 10, 6, 1, 1, 3, 1, 6, 1, 3});
+  expect_equal(got, want);
 }
 
 // The ends lie in a column of a wider tensor.

@@ -420,6 +420,32 @@ TEST(Candidates, GroupsOfRows) {
   EXPECT_TRUE(mentions(reasons(candidates(product(512, 1024, 512)))[kFew], "groups of rows alone"));
 }
 
+TEST(Candidates, ScaledBlocksOfGroups) {
+  constexpr const char* kFew = "grouped_e4m3_tn_16x64_1x1_swap_scaled_f1_d16";
+  constexpr const char* kMany = "grouped_e4m3_tn_128x128_1x1_scaled_direct_overlap3_f0_d16";
+  constexpr const char* kUnscaled = "grouped_e4m3_tn_16x64_1x1_swap_f2_d16";
+  const auto of = [](int64_t rows, int groups, const std::string& tail) {
+    return problem(fmt::format("a: f8e4m3[{0}, 2048], s: f32[{0}, 16], o: s32[{1}], "
+                               "b: f8e4m3[{1}, 1536, 2048], t: f32[{1}, 12, 16], c: f32[{0}, 1]",
+                               rows, groups),
+                   "y = grouped_matmul(scale_blocks(a, s, [1, 128]), "
+                   "transpose(scale_blocks(b, t, [1, 128, 128])), o)\n  return cast(" +
+                       tail + ", bf16)");
+  };
+  const problem::Problem few = of(256, 256, "silu(y) * c");
+  ASSERT_TRUE(few.views.products[0].scales && few.products[0].groups);
+  const launch::Candidates all = candidates(few);
+  EXPECT_TRUE(ranked(all, kMany));
+  EXPECT_EQ(all.ranked.front().kernel, kFew);
+  EXPECT_LT(expected(all, kFew), estimated_unfused(few, h200()).front().seconds);
+  EXPECT_TRUE(mentions(reasons(all)[kUnscaled], "no scales of blocks"));
+  const problem::Problem many = of(32768, 64, "silu(y) * c");
+  EXPECT_EQ(candidates(many).ranked.front().kernel, kMany);
+  EXPECT_LT(expected(candidates(many), kMany), estimated_unfused(many, h200()).front().seconds);
+  EXPECT_TRUE(mentions(reasons(candidates(of(256, 300, "y")))[kMany], "300 groups; 1 to 256"));
+  EXPECT_NE(problem::problem_class(few).find(" blocks grouped"), std::string::npos);
+}
+
 bool is_portable(const std::string& kernel) {
   return kernel.starts_with("grouped_mma_");
 }

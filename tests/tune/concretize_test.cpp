@@ -50,6 +50,22 @@ TEST(Concretize, ScalesOfBlocksGoWithTheirOperands) {
             "and 0+(0)1,3 @16 | -> 0+(576)144,1 @16");
 }
 
+TEST(Concretize, ScalesOfBlocksOfGroups) {
+  EXPECT_EQ(words("a: f8e4m3[R, 320], s: f32[3, R], b: f8e4m3[5, 144, 320], t: f32[5, 2, 3], "
+                  "o: s32[5]",
+                  "return grouped_matmul(scale_blocks(a, transpose(s), [1, 128]), "
+                  "transpose(scale_blocks(b, t, [1, 128, 128])), o)",
+                  {{{"R", 4}}}),
+            "m=4 n=144 batch=1 | k=320 a 0+(0)320,1 @16 | b 0+(46080)1,320 @16 | by 0+(0)1,4 @16 "
+            "and 0+(6)1,3 @16 | -> 0+(0)144,1 @16");
+  EXPECT_EQ(words("a: f8e4m3[4, 320], s: f32[4, 3], b: f8e4m3[5, 320, 144], t: f32[5, 3, 2], "
+                  "o: s32[5]",
+                  "return grouped_matmul(scale_blocks(a, s, [1, 128]), "
+                  "scale_blocks(b, t, [1, 128, 128]), o)"),
+            "m=4 n=144 batch=1 | k=320 a 0+(0)320,1 @16 | b 0+(46080)144,1 @16 | by 0+(0)3,1 @16 "
+            "and 0+(6)2,1 @16 | -> 0+(0)144,1 @16");
+}
+
 // B's strides count weights, and K runs along them or across.
 TEST(Concretize, WeightsInMxFp4) {
   EXPECT_EQ(words("x: bf16[R, 64], w: u8[3, 96, 32], u: u8[3, 96, 2], o: s32[3]",

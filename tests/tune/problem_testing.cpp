@@ -102,30 +102,49 @@ std::string words(const problem::View& view) {
                      view.column_stride, view.alignment);
 }
 
-// The elements of all groups' matrices of B, and the ends of the groups.
+int64_t blocks(int64_t extent) {
+  return (extent + problem::kScaleBlock - 1) / problem::kScaleBlock;
+}
+
+// Elements of all groups' matrices of one operand, (group, row, column).
+std::string matrices_differ(const char* what, const problem::View& view, const Access& access,
+                            const Coordinates& extents, const ir::SymbolValues& symbols) {
+  const auto stride = [&](size_t axis) { return number(access.strides[axis], symbols); };
+  for (int64_t i = 0; i < extents[0] * extents[1] * extents[2]; ++i) {
+    const Coordinates at = coordinates(i, extents);
+    const int64_t want =
+        number(access.offset, symbols) + at[0] * stride(0) + at[1] * stride(1) + at[2] * stride(2);
+    const int64_t got = view.offset + at[0] * view.batch_stride + at[1] * view.row_stride +
+                        at[2] * view.column_stride;
+    if (want != got)
+      return fmt::format("{} of groups: element {} is at {}, the region's at {}", what, i, got,
+                         want);
+  }
+  return {};
+}
+
+// The elements of all groups' matrices of B and their scales, and the ends of the groups.
 std::string groups_differ(const problem::Product& product,
                           const problem::ProductOperands<problem::View>& views,
                           const fuse::Gemm& gemm, const ir::SymbolValues& symbols) {
   if (gemm.groups.has_value() != product.groups.has_value()) return "groups on one side alone";
   const int64_t groups = number(gemm.groups->count, symbols);
   if (groups != *product.groups) return "another number of groups";
-  const auto stride = [&](const Access& access, size_t axis) {
-    return number(access.strides[axis], symbols);
-  };
-  const Coordinates extents = {groups, product.k, product.n};
-  const Access &b = gemm.b.access, &ends = gemm.groups->access;
-  for (int64_t i = 0; i < groups * product.k * product.n; ++i) {
-    const Coordinates at = coordinates(i, extents);
-    const int64_t want = number(b.offset, symbols) + at[0] * stride(b, 0) + at[1] * stride(b, 1) +
-                         at[2] * stride(b, 2);
-    const int64_t got = views.b.offset + at[0] * views.b.batch_stride + at[1] * views.b.row_stride +
-                        at[2] * views.b.column_stride;
-    if (want != got)
-      return fmt::format("b of groups: element {} is at {}, the region's at {}", i, got, want);
+  if (auto bad =
+          matrices_differ("b", views.b, gemm.b.access, {groups, product.k, product.n}, symbols);
+      !bad.empty())
+    return bad;
+  if (gemm.b.scales && views.scales) {
+    const Coordinates extents = {groups, blocks(product.k), blocks(product.n)};
+    if (auto bad = matrices_differ("scales of b", views.scales->b, gemm.b.scales->access, extents,
+                                   symbols);
+        !bad.empty())
+      return bad;
   }
+  const Access& ends = gemm.groups->access;
   for (int64_t group = 0; group < groups; ++group)
     if (views.offsets->offset + group * views.offsets->column_stride !=
-        number(ends.offset, symbols) + group * stride(ends, 0))
+        number(ends.offset, symbols) + group * number(ends.strides[0], symbols))
       return fmt::format("the end of group {} is elsewhere", group);
   return {};
 }
@@ -234,9 +253,6 @@ std::string difference(const problem::Problem& problem, const fuse::Region& regi
   if (columns != problem.n) return fmt::format("n is {}, not {}", problem.n, columns);
   if (problem.empty()) return {};
   const auto walk = [&](const auto& select) { return Walk(problem, select, symbols).rows(rows); };
-  const auto blocks = [&](const ir::Dim& extent) {
-    return (number(extent, symbols) + problem::kScaleBlock - 1) / problem::kScaleBlock;
-  };
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const fuse::Gemm& gemm = region.gemms[i];
     const auto a = [i](const auto& operands) { return &operands.products[i].a; };
@@ -256,11 +272,12 @@ std::string difference(const problem::Problem& problem, const fuse::Region& regi
       return "scales on one side alone";
     if (!gemm.a.scales) continue;
     if (auto bad = walk(scales_a).compare("scales of a", gemm.a.scales->access, batches, rows,
-                                          blocks(gemm.k), true);
+                                          blocks(k), true);
         !bad.empty())
       return bad;
-    if (auto bad = walk(scales_b).compare("scales of b", gemm.b.scales->access, batches,
-                                          blocks(gemm.k), blocks(gemm.n), false);
+    if (gemm.groups) continue;
+    if (auto bad = walk(scales_b).compare("scales of b", gemm.b.scales->access, batches, blocks(k),
+                                          blocks(n), false);
         !bad.empty())
       return bad;
   }

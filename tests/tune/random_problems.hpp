@@ -173,6 +173,18 @@ class Source {
     batched_ = false;
     k_ = pick<int>({64, 128, 320});
     const int blocks = (k_ + 127) / 128;
+    if (number(2)) {
+      const int groups = pick<int>({1, 3, 40});
+      const bool transposed = number(2);
+      const auto [rows, row] = transposed ? std::pair(n_, k_) : std::pair(k_, n_);
+      return tail(
+          fmt::format("a: f8e4m3[{0}, {1}], s: f32[{0}, {2}], o: s32[{3}], b: f8e4m3[{3}, {4}, "
+                      "{5}], t: f32[{3}, {6}, {7}]",
+                      m_, k_, blocks, groups, rows, row, (rows + 127) / 128, (row + 127) / 128),
+          fmt::format("y = grouped_matmul(scale_blocks(a, s, [1, 128]), "
+                      "{}(scale_blocks(b, t, [1, 128, 128])), o)",
+                      transposed ? "transpose" : ""));
+    }
     return tail(
         fmt::format("a: f8e4m3[{0}, {1}], s: f32[{0}, {2}], b: f8e4m3[{3}, {1}], t: f32[{4}, "
                     "{2}]",

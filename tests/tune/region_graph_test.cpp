@@ -67,6 +67,16 @@ TEST(RegionGraph, ScalesOfBlocksComeBack) {
             "");
 }
 
+TEST(RegionGraph, ScalesOfBlocksOfGroupsComeBack) {
+  EXPECT_EQ(lost("a: f8e4m3[R, 320], s: f32[3, R], b: f8e4m3[5, 144, 320], t: f32[5, 2, 3], "
+                 "o: s32[5], e: bf16[5, 144]",
+                 "return relu(grouped_matmul(scale_blocks(a, transpose(s), [1, 128]), "
+                 "transpose(scale_blocks(b, t, [1, 128, 128])), o) + "
+                 "gather(e, group_ids(o, [R])))",
+                 {{{"R", 6}}}),
+            "");
+}
+
 TEST(RegionGraph, RowsThatAnIndexNamesComeBack) {
   EXPECT_EQ(lost("x: bf16[9, 8], i: s32[R], w: bf16[3, 8, 32], o: s32[3], e: bf16[3, 32], "
                  "g: s64[R], s: f32[4, 1]",

@@ -2,6 +2,8 @@
 // template computes the product.
 #pragma once
 
+#include <optional>
+
 #include "launch/helpers/source_kernel.hpp"
 #include "problem/problem.hpp"
 
@@ -11,6 +13,8 @@ namespace attacca::launch {
 struct GroupedMultiplication {
   int64_t m = 0, n = 0, k = 0, groups = 0;
   problem::View a, b, d, ends;
+  // f32, of blocks of problem::kScaleBlock.
+  std::optional<problem::ScaleOperands<problem::View>> scales = {};
 };
 
 class PlainGrouped {
@@ -18,9 +22,10 @@ class PlainGrouped {
   // Errors: a dtype that no kernel stores (fp8 results).
   static Result<PlainGrouped> make(const std::shared_ptr<Toolbox>& toolbox,
                                    const GroupedMultiplication& problem);
-  // Addresses are of the first elements (View::offset applied).
+  // Addresses are of the first elements (View::offset applied); those of scales are null where
+  // there are none.
   Status launch(const void* a, const void* b, const void* ends, void* d,
-                gpu::StreamHandle stream) const;
+                const problem::ScaleOperands<const void*>& scales, gpu::StreamHandle stream) const;
 
  private:
   PlainGrouped(SourceKernel kernel, const GroupedMultiplication& problem)

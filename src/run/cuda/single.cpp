@@ -288,7 +288,7 @@ Result<StepLaunch> make_grouped_product(const StepContext& context, const ir::No
   product.ends = {ir::DType::S32, 0, 0, ends.strides[0]};
   ATTACCA_TRY(auto kernel, launch::PlainGrouped::make(context.toolbox(), product));
   return [kernel](const Addresses& at, void*, gpu::StreamHandle stream) {
-    return kernel.launch(at.inputs[0], at.inputs[1], at.inputs[2], at.outputs[0], stream);
+    return kernel.launch(at.inputs[0], at.inputs[1], at.inputs[2], at.outputs[0], {}, stream);
   };
 }
 

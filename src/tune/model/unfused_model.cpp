@@ -284,10 +284,12 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
 namespace {
 
 // Operations a second of the kernels for these factors. Those for bytes take B by columns alone.
-double grouped_rate(const View& a, const View& b, const gpu::DeviceRates& rates) {
+double grouped_rate(const View& a, const View& b, bool fast, const gpu::DeviceInfo& device) {
+  const gpu::DeviceRates& rates = device.rates;
   if (ir::size_of(a.dtype) == 2 && ir::is_float(a.dtype)) return rates.half;
   const bool bytes = ir::size_of(a.dtype) == 1 && a.dtype == b.dtype && b.row_stride == 1;
-  const double rate = !bytes ? 0 : ir::is_float(a.dtype) ? rates.float8 : rates.s8;
+  const double separate = fast ? 1 : architecture_of(device).tiles.separate_sums_share;
+  const double rate = !bytes ? 0 : ir::is_float(a.dtype) ? rates.float8 * separate : rates.s8;
   return rate > 0 ? rate : kPlainRate;
 }
 
@@ -306,8 +308,8 @@ double grouped_seconds(const problem::Problem& problem, const launch::VendorEpil
     const double moved = m * k * double(ir::size_of(a.dtype)) +
                          matrices * n * k * double(ir::size_of(b.dtype)) +
                          m * n * double(ir::size_of(product.stored));
-    seconds +=
-        launch + 2 * m * n * k / grouped_rate(a, b, device.rates) + moved / device.rates.memory;
+    seconds += launch + 2 * m * n * k / grouped_rate(a, b, product.fast, device) +
+               moved / device.rates.memory;
   }
   return seconds;
 }

@@ -264,7 +264,7 @@ void Problem::make_scales() {
   };
   const int blocks_k = (arguments_.k + 127) / 128, blocks_n = (arguments_.n + 127) / 128;
   scale_a_ = make_operand(arguments_.m, blocks_k, any(), 32, true);
-  scale_b_ = make_operand(blocks_k, blocks_n, any(), 32, true);
+  scale_b_ = make_matrices(blocks_k, blocks_n, any(), 32, true, matrices());
   arguments_.scale_a = scale_a_.view;
   arguments_.scale_b = scale_b_.view;
 }
@@ -273,7 +273,7 @@ float Problem::scale(int batch, int m, int n, int k) const {
   if (!info_.scaled_blocks) return 1;
   const attacca_operand &a = scale_a_.view, &b = scale_b_.view;
   return decode(read(a.pointer, offset(a, batch, m, k / 128), 4), 32) *
-         decode(read(b.pointer, offset(b, batch, k / 128, n / 128), 4), 32);
+         decode(read(b.pointer, offset(b, matrix_of(batch, m), k / 128, n / 128), 4), 32);
 }
 
 // Codes of every kind that the kernel takes, with scales that keep every sum a whole number.

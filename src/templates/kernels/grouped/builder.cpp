@@ -10,11 +10,16 @@ struct GroupedWeights {
   static void describe(attacca_info& info) { describe_groups(info, kGathered); }
 
   static int check(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+    if (check_scales(g, reason, bytes)) return 1;
     return check_matrices(g, reason, bytes);
   }
 
   static void fill_rows(const attacca_gemm_arguments& g, Params& all) {
     fill_groups(g, all.operands, all.weights);
+#if SCALED
+    all.weights.scale_a = g.scale_a;
+    all.weights.scale_b = g.scale_b;
+#endif
   }
 
   static int fill(const attacca_gemm_arguments& g, Params& all, char* reason, size_t bytes) {

@@ -7,18 +7,31 @@
 #include "grouped/tiles.cuh"
 #include "wgmma/feed/dense.cuh"
 #include "wgmma/feed/overlapped.cuh"
+#include "wgmma/feed/turns.cuh"
 #include "wgmma/finish/direct.cuh"
 #include "wgmma/finish/staged.cuh"
 #include "wgmma/kernel.cuh"
+#if SCALED
+#include "wgmma/feed/scales.cuh"
+#include "wgmma/feed/staged_scales.cuh"
+#endif
 
 #ifdef ATTACCA_DEVICE_CODE
 
 namespace attacca_wgmma {
 
-#ifdef OVERLAPPED
-using Promoted = OverlappedFeed<NoScales, LAG>;
+#if SCALED
+using Scales = std::conditional_t<kStagedScales, StagedScales, BlockScales>;
 #else
-using Promoted = PromotedFeed<NoScales>;
+using Scales = NoScales;
+#endif
+#if defined(OVERLAPPED)
+using Promoted = OverlappedFeed<Scales, LAG>;
+#elif defined(TURNS)
+static_assert(kPromote && kConsumers == 2 && !kSwapped && kSets == 1);
+using Promoted = TurnsFeed<Scales>;
+#else
+using Promoted = PromotedFeed<Scales>;
 #endif
 using Feed = std::conditional_t<kPromote, Promoted, DenseFeed>;
 using Finish = std::conditional_t<kDirect, DirectFinish, StagedFinish>;

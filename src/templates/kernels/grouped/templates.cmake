@@ -2,15 +2,15 @@
 # A name says, as those of wgmma/templates.cmake,
 #   tn, tt, ta  the matrices are (N, K); (K, N); those of a gate alternate columns of (K, 2 N)
 #   the tile, in the problem's orientation, and the blocks of a cluster along m and n
-#   swap, pingpong, fast, gate, direct, overlapN
+#   swap, pingpong, fast, scaled, gate, direct, overlapN, turns
 #   gather      an index names the rows of A
 # and the element unless it is bf16 or f16.
 # GROUPS: the most groups, whose tables take 8 bytes each of shared memory; 512 unless it says so.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  cmake_parse_arguments(GROUPED "SWAP;PINGPONG;GATE;KN;ALTERNATE;DIRECT;FAST;GATHER;FEW"
-                        "RESULT;GROUPS;ELEMENT;OVERLAP" "FULL" ${ARGN})
+  set(options SWAP PINGPONG GATE KN ALTERNATE DIRECT FAST SCALED TURNS GATHER FEW)
+  cmake_parse_arguments(GROUPED "${options}" "RESULT;GROUPS;ELEMENT;OVERLAP" "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
   set(alternate 0)
@@ -35,7 +35,7 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     set(promote 1)
   endif()
   set(name grouped_${named_element}${layout}_${TILE_M}x${TILE_N}_${CLUSTER})
-  foreach(option SWAP PINGPONG FAST GATE DIRECT)
+  foreach(option SWAP PINGPONG FAST SCALED GATE DIRECT)
     string(TOLOWER ${option} lower)
     set(${lower} 0)
     if(GROUPED_${option})
@@ -47,6 +47,9 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   if(DEFINED GROUPED_OVERLAP)
     string(APPEND name _overlap${GROUPED_OVERLAP})
     set(overlapped OVERLAPPED=1 LAG=${GROUPED_OVERLAP})
+  elseif(GROUPED_TURNS)
+    string(APPEND name _turns)
+    set(overlapped TURNS=1)
   endif()
   set(gathered "")
   if(GROUPED_GATHER)
@@ -67,12 +70,12 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_full_slots("${GROUPED_FULL}")
   attacca_template(${name}_f${fulls}_d${GROUPED_RESULT}
                    SOURCE grouped/gemm.cu BUILDER grouped/builder.cpp ARCH 90a ${few}
-                   DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS}
-                           PROMOTE=${promote} SCALED=0 ${overlapped} ${gathered} SHARED_TAIL=0
-                           TILE_M=${TILE_M} TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=${cluster_n}
-                           CLUSTER_K=1 STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=${swap}
-                           PINGPONG=${pingpong} B_K_MAJOR=${k_major} ALTERNATE=${alternate}
-                           DIRECT=${direct} HOLE_MAXIMA=0 HOLE_ACCUMULATORS=${sets} ${slots}
+                   DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS} PROMOTE=${promote}
+                           SCALED=${scaled} ${overlapped} ${gathered} SHARED_TAIL=0 TILE_M=${TILE_M}
+                           TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=1
+                           STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=${swap} PINGPONG=${pingpong}
+                           B_K_MAJOR=${k_major} ALTERNATE=${alternate} DIRECT=${direct}
+                           HOLE_MAXIMA=0 HOLE_ACCUMULATORS=${sets} ${slots}
                            HOLE_RESULT0=${GROUPED_RESULT})
 endmacro()
 
@@ -146,3 +149,14 @@ grouped_gemm(128 128 1x1     6      1 DIRECT FULL 0 GROUPS 256 OVERLAP 3 ELEMENT
 grouped_gemm(16  64  1x1     5      2 GATE SWAP ELEMENT E4M3)
 grouped_gemm(64  64  1x1     8      1 GATE SWAP ELEMENT E4M3)
 grouped_gemm(128 64  1x1     6      1 GATE ELEMENT E4M3 GROUPS 256)
+
+# Blocks of 8-bit floats with scales, which no gate takes.
+grouped_gemm(8   64  1x1     10     2 SWAP SCALED FULL 16 ELEMENT E4M3)
+grouped_gemm(16  64  1x1     9      2 SWAP SCALED FULL 16 ELEMENT E4M3 FEW)
+grouped_gemm(32  64  1x1     7      2 SWAP SCALED FULL 16 ELEMENT E4M3)
+grouped_gemm(64  64  1x1     6      2 SWAP SCALED FULL 16 ELEMENT E4M3)
+grouped_gemm(16  64  1x1     8      2 SWAP SCALED RESULT 32 ELEMENT E4M3)
+grouped_gemm(64  128 1x1     8      1 SCALED DIRECT FULL 0 ELEMENT E4M3)
+grouped_gemm(128 128 1x1     5      1 SCALED DIRECT FULL 0 GROUPS 256 OVERLAP 3 ELEMENT E4M3 FEW)
+grouped_gemm(256 128 1x2     3      1 SCALED DIRECT FULL 0 GROUPS 256 TURNS ELEMENT E4M3)
+grouped_gemm(128 128 1x1     6      1 SCALED RESULT 32 GROUPS 256 ELEMENT E4M3)

@@ -10,7 +10,14 @@ struct Weights {
   static constexpr bool kInRegisters = false;
   static constexpr int kStageBytes = kTileN * kRowBytes;  // of a set
 
+#if SCALED
+  // As those of wgmma/feed/weights.cuh. A batch of B's is a group.
+  struct Params : attacca_groups::Groups {
+    attacca_operand scale_a, scale_b;
+  };
+#else
   using Params = attacca_groups::Groups;
+#endif
 };
 
 }  // namespace attacca_wgmma

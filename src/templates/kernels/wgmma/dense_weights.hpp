@@ -23,6 +23,18 @@ inline int check_matrices(const attacca_gemm_arguments& g, char* reason, size_t 
   return 0;
 }
 
+// Checks the scales of blocks, which only a SCALED template takes.
+inline int check_scales(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
+  const attacca_operand* scales[] = {&g.scale_a, &g.scale_b};
+  for (int i = 0; i < 2; ++i) {
+    const void* pointer = scales[i]->pointer;
+    if (pointer && !kScaled) return refuse(reason, bytes, "the template takes no scales of blocks");
+    const char* name = i == 0 ? "the scales of A" : "the scales of B";
+    if (check_address(name, pointer, sizeof(float), reason, bytes)) return 1;
+  }
+  return 0;
+}
+
 // Makes the tensor maps of B.
 inline int fill_matrices(const attacca_gemm_arguments& g, Params& all, char* reason, size_t bytes) {
   all.odd_first = kAlternate && g.b.pointer > g.b1.pointer;

@@ -1,6 +1,7 @@
 // Scales of blocks, as in DeepSeek-V3 (Technical Report, 3.3): one for each 128 values of k of a
 // row of A, and one for each 128 x 128 values of B. A tile's 128 values of k lie in one block of
-// each, so the sums of their products are multiplied by both scales.
+// each, so the sums of their products are multiplied by both scales. Each group's matrix has scales
+// of its own. A tile's rows behind the end of its group are multiplied by those of their own rows.
 #pragma once
 
 #include "wgmma/pipeline/consumer.cuh"
@@ -20,7 +21,7 @@ class BlockScales {
         column_(kSwapped ? at.n + consumer.first_row : at.n),
         a_(pointer(params_.weights.scale_a, at.batch) +
            k_tile * params_.weights.scale_a.column_stride),
-        b_(pointer(params_.weights.scale_b, at.batch) +
+        b_(pointer(params_.weights.scale_b, matrix_of(at)) +
            k_tile * params_.weights.scale_b.row_stride) {}
 
   // Loads the scales of the next tile of k.

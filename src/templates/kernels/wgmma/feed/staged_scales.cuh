@@ -68,8 +68,9 @@ class StagedScales {
       const int row = at.m + lane, column = at.n / kScaleBlock + lane, k = range.begin / kTileK;
       const float* of_row = static_cast<const float*>(a.pointer) + at.batch * a.batch_stride +
                             row * a.row_stride + k * a.column_stride;
-      const float* of_column = static_cast<const float*>(b.pointer) + at.batch * b.batch_stride +
-                               column * b.column_stride + k * b.row_stride;
+      const float* of_column = static_cast<const float*>(b.pointer) +
+                               matrix_of(at) * b.batch_stride + column * b.column_stride +
+                               k * b.row_stride;
 #pragma unroll 1
       for (int left = range.tiles(); left > 0; --left) {
         wait_for(shared.empty(ring.stage), (ring.round & 1) ^ 1);
