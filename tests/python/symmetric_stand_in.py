@@ -94,6 +94,9 @@ def share(group):
         def _join(self):
             pass
 
+        def _signal(self, shared, to, channel):
+            shared.put_signal(to, channel, 120_000)
+
     class DirectOnFile(OnFile, direct.Direct):
         pass
 

@@ -8,8 +8,8 @@ import torch
 import torch.distributed as dist
 
 from .exchange import Consume, Summand
-from .summing import Summing, pieces_of
-from .workspace import BEGIN, SIGNALS
+from .summing import Summing, channel_of, pieces_of
+from .workspace import BEGIN
 
 
 class Pieces(Summing):
@@ -40,31 +40,24 @@ class Pieces(Summing):
 
     def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
                       ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
-        received = like.new_empty((self._ranks - 1, *like.shape))
-        turns = self._turns()
-        places = {source: place for place, source in enumerate(sorted(s for _, s in turns))}
-        pieces = pieces_of(len(like))
-        rows = len(like) // pieces
-        arrived: list[list[Any]] = [[] for _ in range(pieces)]
+        others, pieces = sorted(self._others()), pieces_of(len(like))
+        count = len(like) // pieces
+        computed = like.new_empty((len(others), *like.shape))
         shared.barrier(BEGIN, self._wait_ms)
-        for piece, events in enumerate(arrived):
-            begin, channel = piece * rows, SIGNALS + piece
-            for slot, (to, source) in enumerate(turns):
-                summand.produce(to * len(like) + begin,
-                                self._slot(shared, self._rank, like, slot, begin, rows))
-                shared.put_signal(to, channel, self._wait_ms)
-                # What waits for a signal comes after what another rank waits for: it may hold a
-                # multiprocessor that a product needs.
-                self._fork()
-                with self._beside():
-                    shared.wait_signal(source, channel, self._wait_ms)
-                    received[places[source]].narrow(0, begin, rows).copy_(
-                        self._slot(shared, source, like, slot, begin, rows))
-                    events.append(self._record())
-        for piece, events in enumerate(arrived):
-            for event in events:
-                self._await(event)
-            yield piece * rows, [part.narrow(0, piece * rows, rows) for part in received]
+        for piece in range(pieces):
+            begin = piece * count
+            for to, of_rank in zip(self._others(), computed):
+                rows = of_rank.narrow(0, begin, count)
+                summand.produce(to * len(like) + begin, rows)
+                self._push(shared, to, channel_of(piece), rows,
+                           self._slot(shared, to, like, self._place(to), begin, count))
+        for piece in range(pieces):
+            for source in others:
+                shared.wait_signal(source, channel_of(piece), self._wait_ms)
+            yield piece * count, [
+                self._slot(shared, self._rank, like, place, piece * count, count)
+                for place in range(len(others))]
+        self._join()
 
     def _put_one(self, memory: Any) -> None:
         """Makes the word that other ranks copy behind this rank's rows 1."""

@@ -17,7 +17,9 @@ class Pulled(Summing):
     def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
                       ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         shared.barrier(BEGIN, self._wait_ms)
-        turns = self._turns()
+        others = self._others()
+        # Whose rows this rank computes, and which rank computes this one's at that time.
+        turns = list(zip(others, reversed(others)))
         for slot, (to, _) in enumerate(turns):
             summand.produce(to * len(like),
                             self._slot(shared, self._rank, like, slot, 0, len(like)))

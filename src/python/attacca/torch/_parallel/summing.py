@@ -7,29 +7,39 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
 from .beside import Beside
 from .direct import Direct
 from .exchange import Summand
 from .workspace import SIGNALS
 
-# From so many rows of a rank on, they are computed in so many pieces: each is then a large product
-# still, and less is left to travel behind the last one.
-_PIECES = ((4096, 4), (1024, 2))
-_SUMMED = SIGNALS + max(count for _, count in _PIECES)  # the first channel of signals behind sums
+# From so many rows of a rank on, they are computed in pieces: less is left to travel behind the
+# last one, and each is a large product still (docs/benchmarks/tensor-parallel.md).
+_LEAST, _PIECES = 512, 2
 
 
 def pieces_of(rows: int) -> int:
     """In how many pieces of equally many rows a rank's rows are computed."""
-    return next((count for least, count in _PIECES if rows >= least and rows % count == 0), 1)
+    return _PIECES if rows >= _LEAST and rows % _PIECES == 0 else 1
+
+
+def channel_of(piece: int, is_sum: bool = False) -> int:
+    """The channel of the signals behind a piece of what ranks compute of each other's rows, or of
+    the sum."""
+    return SIGNALS + 2 * piece + is_sum
 
 
 class Summing(Beside, Direct):
     """What both ways of such sums have in common. If the ranks' number does not divide the rows,
     they are :class:`Direct`.
 
-    A workspace has a slot for each other rank's rows, and one for the rows that the rank adds.
+    A workspace has slots for rows of the other ranks.
     """
+
+    def __init__(self, group: dist.ProcessGroup, device: torch.device):
+        super().__init__(group, device)
+        self._signal_word = torch.ones(1, dtype=torch.int32, device=device).view(torch.uint32)
 
     def scattered(self, summand: Summand) -> torch.Tensor:
         """The rank's rows of the sum and what follows it."""
@@ -45,21 +55,23 @@ class Summing(Beside, Direct):
         added travel while it multiplies more of them."""
         out = summand.memory(summand.rows)
         by_rank = out.view(self._ranks, len(out) // self._ranks, *out.shape[1:])
-        own, last = by_rank[self._rank], self._ranks - 1
-        shared, first = self._memory(self._ranks * own.nbytes), self._rank * len(own)
-        for piece, (begin, parts) in enumerate(self._parts_of_own(shared, summand, own)):
-            count, channel = len(parts[0]), _SUMMED + piece
-            summand.add(parts, self._rank, first + begin, first + begin,
-                        self._slot(shared, self._rank, own, last, begin, count))
-            for peer in self._others():
-                shared.put_signal(peer, channel, self._wait_ms)
-            self._fork()
-            with self._beside():
-                for peer in (self._rank, *self._others()):
-                    if peer != self._rank:
-                        shared.wait_signal(peer, channel, self._wait_ms)
-                    by_rank[peer].narrow(0, begin, count).copy_(
-                        self._slot(shared, peer, own, last, begin, count))
+        own, others = by_rank[self._rank], sorted(self._others())
+        # A slot of each other rank for its part of the own rows, and one for rows that it added.
+        shared, first = self._memory(2 * len(others) * own.nbytes), self._rank * len(own)
+        pieces: list[tuple[int, int]] = []
+        for begin, parts in self._parts_of_own(shared, summand, own):
+            count = len(parts[0])
+            rows = own.narrow(0, begin, count)
+            summand.add(parts, self._rank, first + begin, first + begin, rows)
+            for to in self._others():
+                self._push(shared, to, channel_of(len(pieces), True), rows,
+                           self._slot(shared, to, own, len(others) + self._place(to), begin, count))
+            pieces.append((begin, count))
+        for piece, (begin, count) in enumerate(pieces):
+            for place, peer in enumerate(others, len(others)):
+                shared.wait_signal(peer, channel_of(piece, True), self._wait_ms)
+                by_rank[peer].narrow(0, begin, count).copy_(
+                    self._slot(shared, self._rank, own, place, begin, count))
         self._join()
         return out
 
@@ -70,11 +82,25 @@ class Summing(Beside, Direct):
         the first row of it, and what the others computed of this rank's rows in it, in the order of
         ranks."""
 
-    def _turns(self) -> list[tuple[int, int]]:
-        """The other ranks in turns: whose rows this rank computes, and which rank computes this
-        one's at that time."""
-        others = self._others()
-        return list(zip(others, reversed(others)))
+    def _push(self, shared: Any, to: int, channel: int, rows: torch.Tensor,
+              slot: torch.Tensor) -> None:
+        """Copies rows into another rank's slot, and then what its wait_signal waits for. Both are
+        copies beside, by the copy engine: a kernel would find no multiprocessor while a product has
+        all of them. The rows' memory must stay as it is until :meth:`_join`.
+        """
+        self._fork()
+        with self._beside():
+            slot.copy_(rows)
+            self._signal(shared, to, channel)
+
+    def _signal(self, shared: Any, to: int, channel: int) -> None:
+        word = channel * self._ranks + self._rank  # as put_signal has it
+        shared.get_signal_pad(to)[word:word + 1].copy_(self._signal_word)
+
+    def _place(self, of: int) -> int:
+        """This rank's place among the others of another one, in order."""
+        place: int = self._rank - (self._rank > of)
+        return place
 
     @staticmethod
     def _slot(shared: Any, rank: int, like: torch.Tensor, slot: int, begin: int,
