@@ -113,7 +113,11 @@ void check(const std::string& text, const Case& given = {}) {
             expect_same((*got)[k], (*want)[k]);
           else if (fuse)
             expect_close((*got)[k], (*want)[k]);
-          if (threads > 1) expect_same((*got)[k], first[k]);
+          // Threads divide the rows, and oneDNN may add in another order where few rows are left.
+          if (threads > 1 && ir::is_float((*got)[k].dtype()))
+            expect_close((*got)[k], first[k]);
+          else if (threads > 1)
+            expect_same((*got)[k], first[k]);
         }
         first = *got;
       }
