@@ -34,7 +34,10 @@ F = torch.nn.functional
 # Functions that torch has, too, and that give a zero for a zero.
 OF_ZERO = {
     "relu": F.relu, "relu6": F.relu6, "leaky_relu": F.leaky_relu, "elu": F.elu, "selu": F.selu,
-    "silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    # As F.gelu where PyTorch has kernels of AVX-512; elsewhere that gives 0 for -0.
+    "gelu": lambda x: 0.5 * x * (1 + torch.erf(x * 0.5 ** 0.5)),
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "mish": F.mish, "hardswish": F.hardswish,
     "tanh": torch.tanh, "erf": torch.erf, "expm1": torch.expm1, "log1p": torch.log1p,
     "sinh": torch.sinh, "asinh": torch.asinh, "atanh": torch.atanh, "sin": torch.sin,
