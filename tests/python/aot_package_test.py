@@ -105,6 +105,19 @@ class InAProcess(unittest.TestCase):
             """) + WITHOUT_PACKAGE
         self.assertEqual(self.python(program, self.library), "")
 
+    def test_where_pytorch_is_linked(self):
+        """As in C++ programs: PyTorch's symbols come first in the process."""
+        program = "import ctypes, os, sys, torch\n" + textwrap.dedent("""
+            ctypes.CDLL(torch.__path__[0] + "/lib/libtorch_cpu.so", os.RTLD_NOW | os.RTLD_GLOBAL)
+            ctypes.CDLL(sys.argv[1], os.RTLD_NOW | os.RTLD_DEEPBIND)
+            one = torch.ops.attacca.region_of_one_result.import_attacca_torch
+            text = "graph g(x: f32[M, 64], w: f32[256, 64]) { return relu(x @ transpose(w)) }"
+            x, w = torch.randn(100, 64), torch.randn(256, 64)
+            torch.testing.assert_close(one([x, w], text, "fp32", "known", 0.0),
+                                       torch.relu(x @ w.t()), rtol=1e-4, atol=1e-4)
+            """) + WITHOUT_PACKAGE
+        self.assertEqual(self.python(program, self.library), "")
+
     def test_beside_the_python_package(self):
         """Loaded first, it runs the regions that a compiled model's C++ calls."""
         program = "import sys, torch\ntorch.ops.load_library(sys.argv[1])\n" + textwrap.dedent("""
