@@ -175,10 +175,7 @@ def measure(library, case, options):
            "limit_us": f"{allowed:.2f}", "note": "; ".join(reasons),
            **{ERRORS[name]: f"{work.error(each.launch(0)):.2e}"
               for name, each in contenders.items()}}
-    for name, column in (("bf16", "over_bf16"), ("inductor", "ratio")):
-        if name in us:
-            row[f"{name}_us"] = f"{us[name]:.2f}"
-            row[column] = f"{us[name] / us['codes']:.2f}" if "codes" in us else ""
+    row |= stopwatch.beside(us, "codes", {"bf16": "over_bf16", "inductor": "ratio"})
     if "bf16" in us:
         row["bf16_kernel"] = plans["bf16"].columns()["kernel"]
     if "codes" in us:

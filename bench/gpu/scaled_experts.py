@@ -155,10 +155,7 @@ def measure(library, weights, case, options):
            "note": "; ".join(reasons),
            **{ERRORS[name]: f"{work.error(each.launch(0)):.2e}"
               for name, each in contenders.items()}}
-    for name, column in (("bf16", "over_bf16"), ("inductor", "ratio")):
-        if name in us:
-            row[f"{name}_us"] = f"{us[name]:.2f}"
-            row[column] = f"{us[name] / us['ours']:.2f}" if "ours" in us else ""
+    row |= stopwatch.beside(us, "ours", {"bf16": "over_bf16", "inductor": "ratio"})
     if "bf16" in us:
         row["bf16_kernel"] = plans[False].columns()["kernel"]
     if "ours" in us:

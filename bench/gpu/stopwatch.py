@@ -86,3 +86,12 @@ def attempts(makers, count):
 def medians_of(contenders, rounds):
     """As medians(), of Contenders."""
     return medians({name: each.timed for name, each in contenders.items()}, rounds)
+
+
+def beside(us, own, ratios):
+    """Columns NAME_us of those that were timed, and of their times over ours.
+
+    us: microseconds by name. own: our name. ratios: the columns of the quotients by name."""
+    timed = [name for name in ratios if name in us]
+    return {**{f"{name}_us": f"{us[name]:.2f}" for name in timed},
+            **{ratios[name]: f"{us[name] / us[own]:.2f}" if own in us else "" for name in timed}}
