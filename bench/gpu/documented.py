@@ -144,8 +144,6 @@ OUTDATED = {
     "gpu-references": ("2026-11-22", f"{WGMMA} {NAMES}"),
     "gpu-blocks": ("2026-11-22", WGMMA),
     "gpu-splice": ("2026-11-22", f"{WGMMA} {NAMES}"),
-    "gpu-experts-in-codes": ("2026-11-27", "Gates of codes of 8 bits and more rows of them have "
-                             "kernels of their own since."),
     "cpu": ("2026-11-22", "GELU is more exact near 0 since, by a few more operations."),
 }
 MARK = "> **Older than the code.** "

@@ -217,8 +217,15 @@ TEST(SingleKernels, ScatterAdd) {
   }
 }
 
+// Eight weights at once, and one by one where the memory is not aligned.
+constexpr size_t kOffsets[] = {0, 4};
+
+std::byte* aligned(std::vector<std::byte>& memory) {
+  return memory.data() + -reinterpret_cast<uintptr_t>(memory.data()) % 16;
+}
+
 TEST(SingleKernels, MxFp4) {
-  const HostKernels kernels("", launch::kWidenMxFp4Source);
+  const HostKernels kernels(launch::kWidenEightSource, launch::kWidenMxFp4Source);
   ASSERT_TRUE(kernels.compiled());
   Tensor codes = *Tensor::make(DType::U8, {256, 16}), scales = *Tensor::make(DType::U8, {256, 1});
   for (int64_t i = 0; i < codes.size(); ++i) codes.set_integer(i, i * 37 % 256);
@@ -230,56 +237,73 @@ TEST(SingleKernels, MxFp4) {
                                   {.precision = ir::Precision::Fp32, .accumulators = {}});
   ASSERT_TRUE(want);
   Tensor got = *Tensor::make(DType::BF16, {256, 32});
-  kernels.run("attacca_mxfp4", static_cast<const void*>(codes.data()),
-              static_cast<const void*>(scales.data()), static_cast<void*>(got.data()), 8192LL);
-  expect_equal(got, want->front());
+  const auto bytes = static_cast<size_t>(got.size()) * 2;
+  for (const size_t offset : kOffsets) {
+    std::vector<std::byte> to(bytes + offset + 16);
+    std::byte* const at = aligned(to) + offset;
+    kernels.run("attacca_mxfp4", static_cast<const void*>(codes.data()),
+                static_cast<const void*>(scales.data()), static_cast<void*>(at), 8192LL);
+    std::memcpy(got.data(), at, bytes);
+    expect_equal(got, want->front());
+  }
 }
 
 TEST(SingleKernels, Decode) {
   struct Case {
     const char *defines, *text;
-    int bits;
+    int bits, scales;  // scales: of a row
     DType codes, dtype;
     int zero;
     bool zeros;
   };
   const Case cases[] = {
       {"#define BITS 4\n#define SIGNED 0\n#define SCALE BF16\n#define STORED BF16\n",
-       "graph g(c: u8[64, 32], s: bf16[64, 2], z: u8[64, 2]) { return decode(c, s, z) }", 4,
+       "graph g(c: u8[64, 32], s: bf16[64, 2], z: u8[64, 2]) { return decode(c, s, z) }", 4, 2,
        DType::U8, DType::BF16, 0, true},
       {"#define BITS 4\n#define SIGNED 1\n#define SCALE BF16\n#define STORED F32\n",
-       "graph g(c: s8[64, 32], s: bf16[64, 2]) { return decode(c, s, dtype=f32) }", 4, DType::S8,
+       "graph g(c: s8[64, 32], s: bf16[64, 2]) { return decode(c, s, dtype=f32) }", 4, 2, DType::S8,
        DType::F32, 0, false},
       {"#define BITS 8\n#define SIGNED 0\n#define SCALE F32\n#define STORED F32\n",
        "graph g(c: u8[64, 32], s: f32[64, 2]) { return decode(c, s, bits=8, zero=77, dtype=f32) }",
-       8, DType::U8, DType::F32, 77, false},
+       8, 2, DType::U8, DType::F32, 77, false},
       {"#define BITS 8\n#define SIGNED 1\n#define SCALE F32\n#define STORED BF16\n",
-       "graph g(c: s8[64, 32], s: f32[64, 2]) { return decode(c, s, bits=8) }", 8, DType::S8,
-       DType::BF16, 0, false}};
+       "graph g(c: s8[64, 32], s: f32[64, 2]) { return decode(c, s, bits=8) }", 8, 2, DType::S8,
+       DType::BF16, 0, false},
+      {"#define BITS 4\n#define SIGNED 0\n#define SCALE F32\n#define STORED BF16\n",
+       "graph g(c: u8[64, 32], s: f32[64, 16], z: u8[64, 16]) { return decode(c, s, z) }", 4, 16,
+       DType::U8, DType::BF16, 0, true}};
   for (const Case& each : cases) {
     SCOPED_TRACE(each.text);
-    const HostKernels kernels(each.defines, launch::kDecodeSource);
+    const int64_t count = 64 * 32 * 8 / each.bits, block = count / 64 / each.scales;
+    const HostKernels kernels(
+        each.defines + fmt::format("#define BLOCK {}\n", block) + launch::kWidenEightSource,
+        launch::kDecodeSource);
     ASSERT_TRUE(kernels.compiled());
     const auto graph = ir::parse_graph(each.text);
     ASSERT_TRUE(graph);
-    Tensor codes = *Tensor::make(each.codes, {64, 32}), zeros = *Tensor::make(DType::U8, {64, 2});
+    Tensor codes = *Tensor::make(each.codes, {64, 32});
+    Tensor zeros = *Tensor::make(DType::U8, {64, each.scales});
     for (int64_t i = 0; i < codes.size(); ++i)
       codes.set_integer(i, i * 37 % 256 - (each.codes == DType::S8 ? 128 : 0));
     for (int64_t i = 0; i < zeros.size(); ++i) zeros.set_integer(i, i * 91 % 256);
-    const Tensor scales = random_tensor(graph->type(*graph->find("s")).dtype, {64, 2}, 5);
+    const Tensor scales = random_tensor(graph->type(*graph->find("s")).dtype, {64, each.scales}, 5);
     ir::Bindings inputs = {{"c", codes}, {"s", scales}};
     if (each.zeros) inputs["z"] = zeros;
     const auto want =
         ir::interpret(*graph, inputs, {.precision = ir::Precision::Fp32, .accumulators = {}});
     ASSERT_TRUE(want);
-    const int64_t count = 64 * 32 * 8 / each.bits;
     Tensor got = *Tensor::make(each.dtype, {64, count / 64});
-    kernels.run("attacca_decode", static_cast<const void*>(codes.data()),
-                static_cast<const void*>(scales.data()),
-                static_cast<const void*>(each.zeros ? zeros.data() : nullptr),
-                static_cast<void*>(got.data()), static_cast<long long>(count),
-                static_cast<long long>(count / 128), each.zero);
-    expect_equal(got, want->front());
+    const auto bytes = static_cast<size_t>(count * ir::size_of(each.dtype));
+    for (const size_t offset : kOffsets) {
+      std::vector<std::byte> to(bytes + offset + 16);
+      std::byte* const at = aligned(to) + offset;
+      kernels.run("attacca_decode", static_cast<const void*>(codes.data()),
+                  static_cast<const void*>(scales.data()),
+                  static_cast<const void*>(each.zeros ? zeros.data() : nullptr),
+                  static_cast<void*>(at), static_cast<long long>(count), each.zero);
+      std::memcpy(got.data(), at, bytes);
+      expect_equal(got, want->front());
+    }
   }
 }
 
