@@ -22,7 +22,8 @@ def page(facts, rows):
         pages.paragraph("""Layers of experts at the models' widths in bf16, with random weights and
         each token's experts drawn alike: routing's sort, both grouped products with biases and
         gates, the router's weights and the sum. *Inductor*: `torch.compile`'s default; *Attacca*:
-        `backend="attacca"`. Nothing was measured before. Microseconds, medians of CUDA graphs in
+        `backend="attacca"`, with the choices of kernels for such layers that come with it
+        (src/tune/shipped) where one is for this device. Microseconds, medians of CUDA graphs in
         turns; *first*: seconds to the first result with empty caches."""), "",
         f"{statistics.geometric_mean(ratios):.2f}x in the geometric mean of {len(rows)} cases, at "
         f"least {min(ratios):.2f}x.", ""]
