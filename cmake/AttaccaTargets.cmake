@@ -47,6 +47,8 @@ function(attacca_test NAME)
   target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${RAPIDCHECK_INCLUDE})
   target_link_libraries(${NAME} PRIVATE ${TEST_DEPS} GTest::gtest_main ${RAPIDCHECK_LIBRARY})
   target_compile_definitions(${NAME} PRIVATE ATTACCA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  # GCC compiles a test in two thirds of the time that -O2 takes.
+  target_compile_options(${NAME} PRIVATE -Og)
   # A source would spend most of a second in GoogleTest's header. It is not precompiled where
   # warnings are errors: GCC 12 then gives false ones that it suppresses in a system's header.
   if(ATTACCA_SANITIZE)

@@ -1,15 +1,22 @@
 """Starts the processes that stand for the ranks of a group on gloo, and ends them all."""
 import datetime
+import multiprocessing
+import multiprocessing.forkserver
 import os
 import pathlib
+import runpy
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 from typing import NamedTuple
+from unittest import mock
 
 _STORE = "ATTACCA_TEST_STORE"
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+# Importing these takes most of a rank's time. A server imports them once, before it has threads,
+# and each rank is a fork of it.
+_IMPORTED = ["torch.distributed", "torch._inductor.compile_fx", "attacca.torch"]
 
 
 class Ended(NamedTuple):
@@ -33,21 +40,41 @@ def run(script, case, ranks, seconds=300):
         started = []
         try:
             for rank, output in enumerate(outputs):
-                environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks),
-                               _STORE: str(folder / "store"), "GLOO_SOCKET_IFNAME": "lo",
-                               "OMP_NUM_THREADS": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1",
+                environment = {**os.environ, **_ONE_THREAD, "RANK": str(rank),
+                               "WORLD_SIZE": str(ranks), _STORE: str(folder / "store"),
+                               "GLOO_SOCKET_IFNAME": "lo",
                                "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor{rank}")}
-                with output.open("wb") as file:
-                    started.append(subprocess.Popen([sys.executable, script, case], stdout=file,
-                                                    stderr=subprocess.STDOUT, env=environment,
-                                                    start_new_session=True))
+                started.append(_forked(_be_script, str(script), case, environment, str(output)))
             ends = _wait(started, begin, seconds)
         finally:
             for process in started:
                 _end(process)
-        return [Ended(process.returncode if end else None, output.read_text(errors="replace"),
+        return [Ended(process.exitcode if end else None, output.read_text(errors="replace"),
                       end or seconds)
                 for process, output, end in zip(started, outputs, ends)]
+
+
+def _forked(target, *args):
+    """A process of the server of forks that calls ``target``."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(_IMPORTED)
+    with mock.patch.dict(os.environ, _ONE_THREAD):
+        multiprocessing.forkserver.ensure_running()
+    process = context.Process(target=target, args=args)
+    process.start()
+    return process
+
+
+def _be_script(script, case, environment, output):
+    """What a rank's process does: ``script case``, in a session of its own."""
+    os.setsid()
+    file = os.open(output, os.O_WRONLY | os.O_CREAT)
+    for stream in (1, 2):
+        os.dup2(file, stream)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = [script, case]
+    runpy.run_path(script, run_name="__main__")
 
 
 def _wait(started, begin, seconds):
@@ -55,7 +82,7 @@ def _wait(started, begin, seconds):
     ends = [0.0] * len(started)
     while not all(ends) and time.monotonic() < begin + seconds:
         for i, process in enumerate(started):
-            if not ends[i] and process.poll() is not None:
+            if not ends[i] and process.exitcode is not None:
                 ends[i] = time.monotonic() - begin
         time.sleep(0.02)
     return ends
@@ -74,8 +101,8 @@ def _end(process):
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
-        pass
-    process.wait()
+        process.kill()  # it may not have a session yet
+    process.join()
 
 
 def join(seconds=120):
