@@ -44,7 +44,8 @@ def run(script, case, ranks, seconds=300):
                                "WORLD_SIZE": str(ranks), _STORE: str(folder / "store"),
                                "GLOO_SOCKET_IFNAME": "lo",
                                "TORCHINDUCTOR_CACHE_DIR": str(folder / f"inductor{rank}")}
-                started.append(_forked(_be_script, str(script), case, environment, str(output)))
+                output.touch()
+                started.append(_forked(str(script), case, environment, str(output)))
             ends = _wait(started, begin, seconds)
         finally:
             for process in started:
@@ -54,13 +55,13 @@ def run(script, case, ranks, seconds=300):
                 for process, output, end in zip(started, outputs, ends)]
 
 
-def _forked(target, *args):
-    """A process of the server of forks that calls ``target``."""
+def _forked(*args):
+    """A process of the server of forks that calls :func:`_be_script`."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(_IMPORTED)
     with mock.patch.dict(os.environ, _ONE_THREAD):
         multiprocessing.forkserver.ensure_running()
-    process = context.Process(target=target, args=args)
+    process = context.Process(target=_be_script, args=args)
     process.start()
     return process
 
@@ -68,7 +69,7 @@ def _forked(target, *args):
 def _be_script(script, case, environment, output):
     """What a rank's process does: ``script case``, in a session of its own."""
     os.setsid()
-    file = os.open(output, os.O_WRONLY | os.O_CREAT)
+    file = os.open(output, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(file, stream)
     os.environ.clear()
