@@ -33,19 +33,22 @@ def line(row):
             row["limit_us"], f"`{row['kernel']}`"]
 
 
-def over(rows, peer):
-    """How many times as fast as the peer, in the geometric mean."""
-    ratios = [float(row[peer]) / float(row["attacca_us"]) for row in rows if row.get(peer)]
+def over(rows, *peers):
+    """How many times as fast as the fastest of the peers, in the geometric mean."""
+    times = [(min((float(row[peer]) for peer in peers if row.get(peer)), default=None),
+              float(row["attacca_us"])) for row in rows]
+    ratios = [theirs / ours for theirs, ours in times if theirs is not None]
     return f"{geometric_mean(ratios):.2f}" if ratios else "-"
 
 
 def summary(rows):
     """A line for each number of tokens: the geometric mean of the ratios, the least, and the
-    geometric mean over Triton."""
+    geometric means over PyTorch's ways and over Triton."""
     counts = sorted({int(row["tokens"]) for row in rows})
     parts = [[row for row in rows if int(row["tokens"]) == tokens] for tokens in counts] + [rows]
     return [[tokens, len(some), f"{geometric_mean(float(row['ratio']) for row in some):.2f}",
-             f"{min(float(row['ratio']) for row in some):.2f}", over(some, "triton_us")]
+             f"{min(float(row['ratio']) for row in some):.2f}",
+             over(some, "torch_us", "inductor_us"), over(some, "triton_us")]
             for tokens, some in zip([*counts, "all"], parts) if some]
 
 
@@ -75,7 +78,8 @@ def page(facts, every):
         "# Grouped products", "",
         f"On {machine.described(facts)}. Made by `bench/gpu/grouped.py` and `grouped_page.py`.", "",
         pages.paragraph(HOW), "", *([facts["note"], ""] if "note" in facts else []),
-        *pages.table(["tokens", "cases", "ratio, geometric mean", "least", "over Triton"],
+        *pages.table(["tokens", "cases", "ratio, geometric mean", "least",
+                      "over PyTorch or Inductor", "over Triton"],
                      summary(rows), texts=0), "", *below(rows), *notes(every),
         *pages.table(["layer", "part", "weights", "tokens", "routing", "Attacca us", "PyTorch us",
                       "Inductor us", "Triton us", "ratio", "limit us", "what ran"],

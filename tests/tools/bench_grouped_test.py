@@ -96,7 +96,7 @@ class Grouped(ScriptTest):
                           ("down", "uniform", ""), ("down", "zipf", "made to fail")])
         page = self.page(grouped_page)
         self.assertIn("- four, up, (N, K), 5 tokens, zipf: made to fail\n", page)
-        self.assertIn("| 5 | 2 | 1.00 | 1.00 | 1.00 |\n", page)
+        self.assertIn("| 5 | 2 | 1.00 | 1.00 | 1.00 | 1.00 |\n", page)
         self.assertNotIn("| four | up | (N, K) | 5 | zipf |", page)
 
     def test_the_page_of_grouped_products_has_triton(self):
@@ -108,7 +108,8 @@ class Grouped(ScriptTest):
         page = grouped_page.page({"device": "a GPU", "triton": "3", "date": "2026-01-02"},
                                  [row, old | {"tokens": "64", "ratio": "1.30"}])
         self.assertIn("On a GPU, Triton 3; 2026-01-02.", page)
-        self.assertIn("| 16 | 1 | 1.20 | 1.20 | 1.20 |\n| 64 | 1 | 1.30 | 1.30 | - |\n", page)
+        self.assertIn("| 16 | 1 | 1.20 | 1.20 | 1.30 | 1.20 |\n"
+                      "| 64 | 1 | 1.30 | 1.30 | 1.30 | - |\n", page)
         self.assertIn("| 14.00 | 13.00 | 12.00 | 1.20 | 8.00 | `some` |\n", page)
         self.assertIn("| 14.00 | 13.00 | - | 1.30 | 8.00 | `some` |\n", page)
 
