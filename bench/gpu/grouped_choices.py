@@ -8,7 +8,7 @@
 such as model_layers.py writes, and adds a line for each to --data: the graph, the device's name for
 --as, and microseconds by candidate, its fastest variant's. `evaluate` prints what the cost model
 chooses, and how many times as long that takes as the fastest; it needs the templates that were
-timed, of which those that are not here are left out."""
+timed, of which those that are not here are left out, as those are that were not timed."""
 
 import argparse
 import json
@@ -56,7 +56,7 @@ def collect(args):
 
 
 def ranking(attacca, graph, device):
-    """What the model chooses, and all that can compute the graph here."""
+    """All that can compute the graph here, the model's choices first."""
     with tempfile.NamedTemporaryFile("w", suffix=".attacca", encoding="utf-8") as file:
         file.write(graph)
         file.flush()
@@ -64,16 +64,16 @@ def ranking(attacca, graph, device):
                               "--json")
     made = json.loads(said)["candidates"][0]
     names = [each["template"] for each in made["ranked"]]
-    return UNFUSED if made["unfused"]["preferred"] or not names else names[0], [*names, UNFUSED]
+    return [UNFUSED, *names] if made["unfused"]["preferred"] else [*names, UNFUSED]
 
 
 def evaluate(args):
     ratios = []
     with open(args.data, encoding="utf-8") as file:
         for record in map(json.loads, file):
-            name, there = ranking(args.attacca, record["graph"], record["device"])
-            us = {each: record["us"][each] for each in there if each in record["us"]}
-            best = min(us, key=us.get)
+            ranked = ranking(args.attacca, record["graph"], record["device"])
+            us = {each: record["us"][each] for each in ranked if each in record["us"]}
+            name, best = next(iter(us)), min(us, key=us.get)
             ratios.append(us[name] / us[best])
             print(f"{ratios[-1]:.2f}  {name} took {us[name]:.1f} us, {best} {us[best]:.1f} us")
     print(f"the choice takes {geometric_mean(ratios):.3f} times as long as the fastest in the "

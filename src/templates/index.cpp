@@ -39,6 +39,7 @@ void each_member(Visitor& visit, Form& form) {
   visit("widened", form.widened);
   visit("grouped", form.grouped);
   visit("gathered", form.gathered);
+  visit("row_step", form.row_step);
   visit("code_bits", form.code_bits);
   visit("code_floats", form.code_floats);
   visit("alternate_columns", form.alternate_columns);

@@ -193,6 +193,7 @@ Result<Template> parse_metadata(std::string_view text, const std::string& where)
   kernel.widened = reader.flag("widened");
   kernel.grouped = reader.flag("grouped");
   kernel.gathered = reader.flag("gathered");
+  kernel.row_step = reader.count("row_step");
   kernel.code_bits = reader.count("code_bits");
   kernel.code_floats = reader.flag("code_floats");
   read_tile(reader, kernel);

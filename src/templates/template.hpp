@@ -53,6 +53,7 @@ struct Template {
   bool widened = false;            // B is s8 or u8, widened to A's dtype
   bool grouped = false;            // multiplies each group of A's rows by its own matrix
   bool gathered = false;           // reads A's rows by an index
+  int row_step = 0;                // it multiplies multiples of a group's last rows; 0: whole tiles
   int code_bits = 0;               // not 0: B is weights in codes (ir/interpret/codes.hpp)
   bool code_floats = false;        // of MXFP4; else integers
   bool alternate_columns = false;  // a gate whose weights are alternate columns of one (K, 2 N)

@@ -54,7 +54,9 @@ struct DotFit {
 struct GroupedFit {
   double fill;             // bytes a second into one multiprocessor's shared memory
   double gathered_row;     // factor of the bytes of a row that a kernel gathers
-  double finish;           // seconds that an element of a tile's epilogue overlaps with nothing
+  double finish;           // seconds of an element of a tile's epilogue
+  double fitted_finish;    // factor of these where the tile is fitted to its rows
+  double pingpong;         // part of a tile's products and epilogue that warpgroups in turn take
   double context_operand;  // part of these seconds that an operand without a slot adds
   double in_flight;        // part of the memory's time that loads of A's rows add to weights'
   double memory_share;     // of the device's memory rate

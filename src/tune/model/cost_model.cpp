@@ -210,11 +210,15 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
   const double places = std::floor(device.sm_count / kernel.cluster_n) * kernel.cluster_n;
   const double rounds = std::ceil(tiles / places);
   const double products = kernel.hole.accumulators;
+  // Of a tile's rows, a kernel may multiply those alone that there are, rounded up.
+  const double multiplied = kernel.row_step > 0
+                                ? std::min(double(kernel.tile.m), m / lines + kernel.row_step / 2.0)
+                                : kernel.tile.m;
   const double multiply =
       kernel.code_bits > 0
           ? divide_up(k, kernel.tile.k) * products * widening_cycles(kernel, arch.widening) /
                 device.rates.cycles
-          : 2.0 * kernel.tile.m * kernel.tile.n * products * k / product_rate(kernel, arch, device);
+          : 2.0 * multiplied * kernel.tile.n * products * k / product_rate(kernel, arch, device);
   const auto& codes = problem.products[0].codes;
   const double share = codes ? problem::code_share(*codes) : 1;  // of the weights' bytes
   // A kernel that gathers loads the rows that there are; others load a whole tile of rows.
@@ -223,10 +227,15 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
   const double fill = k * element_bytes(kernel) *
                       ((kernel.gathered ? fit.gathered_row : 1) * of_a + of_b) / fit.fill;
   const double named = 1 + fit.context_operand * launch::context_operands(problem, binding);
-  const double finish = kernel.schedule == Schedule::Pingpong
-                            ? 0
-                            : fit.finish * kernel.tile.m * kernel.tile.n * named;
-  const double busy = rounds * (std::max(multiply, fill) + finish);
+  const bool fitted = kernel.b_first && kernel.row_step > 0;
+  const double finished = fitted ? fit.fitted_finish * std::min(double(kernel.tile.m), m / lines)
+                                 : kernel.tile.m;  // rows
+  const double finish = fit.finish * finished * kernel.tile.n * named;
+  const double products_of_tile = std::max(multiply, fill);
+  const double busy =
+      rounds * (kernel.schedule == Schedule::Pingpong
+                    ? std::max(products_of_tile, fit.pingpong * (products_of_tile + finish))
+                    : products_of_tile + finish);
   const double moved = bytes(problem) - unread_bytes(problem);
   const double memory =
       (1 + fit.in_flight * of_a / (of_a + of_b)) * moved / (fit.memory_share * device.rates.memory);

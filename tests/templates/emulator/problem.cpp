@@ -136,9 +136,9 @@ uint32_t Problem::random_bits(int bits) {
 Vector Problem::make_vector(int length) {
   Vector vector;
   // Unused, a scalar, contiguous, strided.
-  const uint32_t kind = random_() % 4;
+  const uint32_t kind = whole_ ? 2 : random_() % 4;
   constexpr int kBytes[] = {1, 2, 4};
-  vector.view.bytes = kBytes[random_() % 3];
+  vector.view.bytes = kBytes[whole_ ? 2 : random_() % 3];
   vector.view.stride = kind == 1 ? 0 : kind == 2 ? 1 : 3;
   vector.view.batch_stride = random_() % 2 ? round_up(length, 16) * vector.view.stride : 0;
   if (info_.grouped && kind == 1) vector.view.batch_stride = 1;  // one number for each group
@@ -467,8 +467,10 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
   description_ =
       fmt::format("{} {}x{}x{} batch {} seed {}", kernel.record->entry.name, m, n, k, batch, seed);
   if (info_.accumulators > 0) make_factors();
-  // Such kernels move results and full operands in boxes.
-  const bool aligned = info_.align_d == 16;
+  // Every third problem of groups allows whole chunks. Kernels of aligned results move these and
+  // full operands in boxes.
+  whole_ = info_.grouped && seed % 3 == 1;
+  const bool aligned = whole_ || info_.align_d == 16;
   for (int i = 0; i < count(info_.full_bits); ++i) {
     if (random_() % 5 == 0) continue;  // unused
     const Layout layout = aligned ? Layout::Rows

@@ -67,6 +67,7 @@ class Problem {
   std::mt19937 random_;
   std::string description_;
   bool making_a_ = false;
+  bool whole_ = false;  // all operands allow whole chunks
   attacca_gemm_arguments arguments_{};
   Operand a_, b_, b1_, scale_a_, scale_b_, full_[4], output_[2];
   std::vector<int32_t> ends_;    // of a grouped product's groups, with others between them

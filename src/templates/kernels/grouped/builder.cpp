@@ -7,7 +7,9 @@
 namespace {
 
 struct GroupedWeights {
-  static void describe(attacca_info& info) { describe_groups(info, kGathered); }
+  static void describe(attacca_info& info) {
+    describe_groups(info, kGathered, kRowStep < kTileM ? kRowStep : 0);
+  }
 
   static int check(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
     if (check_scales(g, reason, bytes)) return 1;

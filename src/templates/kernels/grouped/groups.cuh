@@ -18,6 +18,9 @@ struct Groups {
   const int32_t* ends;  // of the groups (ir/interpret/groups.hpp)
   int64_t stride;       // of `ends`
   int32_t groups;
+#ifdef FITTED
+  int32_t whole;  // by_whole_chunks
+#endif
 #ifdef GATHERED
   NamedRows rows;
 #endif

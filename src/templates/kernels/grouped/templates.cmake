@@ -3,13 +3,14 @@
 #   tn, tt, ta  the matrices are (N, K); (K, N); those of a gate alternate columns of (K, 2 N)
 #   the tile, in the problem's orientation, and the blocks of a cluster along m and n
 #   swap, pingpong, fast, scaled, gate, direct, overlapN, turns
+#   fit         a group's tiles share its rows evenly, in multiples of 16
 #   gather      an index names the rows of A
 # and the element unless it is bf16 or f16.
 # GROUPS: the most groups, whose tables take 8 bytes each of shared memory; 512 unless it says so.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
 macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
-  set(options SWAP PINGPONG GATE KN ALTERNATE DIRECT FAST SCALED TURNS GATHER FEW)
+  set(options SWAP PINGPONG GATE KN ALTERNATE DIRECT FAST SCALED TURNS FIT GATHER FEW)
   cmake_parse_arguments(GROUPED "${options}" "RESULT;GROUPS;ELEMENT;OVERLAP" "FULL" ${ARGN})
   set(layout tn)
   set(k_major 1)
@@ -51,6 +52,11 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     string(APPEND name _turns)
     set(overlapped TURNS=1)
   endif()
+  set(fitted "")
+  if(GROUPED_FIT)
+    string(APPEND name _fit)
+    set(fitted FITTED=1)
+  endif()
   set(gathered "")
   if(GROUPED_GATHER)
     string(APPEND name _gather)
@@ -71,7 +77,8 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
   attacca_template(${name}_f${fulls}_d${GROUPED_RESULT}
                    SOURCE grouped/gemm.cu BUILDER grouped/builder.cpp ARCH 90a ${few}
                    DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS} PROMOTE=${promote}
-                           SCALED=${scaled} ${overlapped} ${gathered} SHARED_TAIL=0 TILE_M=${TILE_M}
+                           SCALED=${scaled} ${overlapped} ${fitted} ${gathered}
+                           SHARED_TAIL=0 TILE_M=${TILE_M}
                            TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=1
                            STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=${swap} PINGPONG=${pingpong}
                            B_K_MAJOR=${k_major} ALTERNATE=${alternate} DIRECT=${direct}
@@ -116,6 +123,15 @@ grouped_gemm(64  64  1x1     6      1 ALTERNATE GATE)
 grouped_gemm(128 64  1x1     6      1 ALTERNATE GATE PINGPONG GROUPS 256)
 grouped_gemm(128 128 1x1     4      1 ALTERNATE GATE GROUPS 256)
 
+# About as many rows of each group as a tile has: weights are read once.
+grouped_gemm(144 128 1x2     5      1 FIT SWAP PINGPONG FULL 16 GROUPS 256)
+grouped_gemm(144 256 1x1     3      1 FIT SWAP FULL 16 GROUPS 256)
+grouped_gemm(144 64  1x2     6      1 FIT SWAP GATE PINGPONG GROUPS 256 FEW)
+grouped_gemm(144 128 1x1     4      1 FIT SWAP GATE GROUPS 256)
+grouped_gemm(144 128 1x2     5      1 KN FIT SWAP PINGPONG FULL 16 GROUPS 256)
+grouped_gemm(144 64  1x2     6      1 KN FIT SWAP GATE PINGPONG GROUPS 256)
+grouped_gemm(144 128 1x1     4      1 KN FIT SWAP GATE GROUPS 256)
+
 # Rows of A that an index names.
 grouped_gemm(16  64  1x1     9      2 GATHER SWAP FULL 16)
 grouped_gemm(128 128 1x1     5      1 GATHER DIRECT PINGPONG FULL 16 GROUPS 256 FEW)
@@ -126,6 +142,7 @@ grouped_gemm(128 64  1x1     5      1 GATHER GATE DIRECT PINGPONG FULL 16)
 grouped_gemm(128 128 1x1     4      1 GATHER GATE DIRECT FULL 16 GROUPS 256)
 grouped_gemm(128 128 1x1     4      1 GATHER KN GATE DIRECT FULL 16 GROUPS 256)
 grouped_gemm(128 128 1x1     4      1 GATHER ALTERNATE GATE GROUPS 256)
+grouped_gemm(144 128 1x1     4      1 GATHER FIT SWAP GATE GROUPS 256)
 
 # 8-bit elements, whose matrices are (N, K). Tiles are narrower where every tile of k is summed by
 # itself (PROMOTE), because those sums take registers too.
@@ -138,6 +155,9 @@ foreach(kind "ELEMENT S8" "ELEMENT E4M3 FAST")
   grouped_gemm(16  64  1x1     5      2 GATE SWAP ${kind})
   grouped_gemm(64  64  1x1     4      2 GATE SWAP ${kind})
   grouped_gemm(128 64  1x1     6      1 GATE DIRECT PINGPONG FULL 0 GROUPS 256 ${kind})
+  grouped_gemm(144 128 1x2     5      1 FIT SWAP PINGPONG GROUPS 256 ${kind})
+  grouped_gemm(144 64  1x2     6      1 FIT SWAP GATE PINGPONG GROUPS 256 ${kind})
+  grouped_gemm(144 128 1x1     4      1 FIT SWAP GATE GROUPS 256 ${kind})
 endforeach()
 foreach(kind S8 E4M3)
   grouped_gemm(16  64  1x1     8      2 SWAP RESULT 32 ELEMENT ${kind})

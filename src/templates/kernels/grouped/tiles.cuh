@@ -29,7 +29,16 @@ class GroupTiles : public attacca_groups::Table<Params, kTileM, kMostGroups, kTh
     TileOrder order = params_.order;
     order.tiles_m = lines(begin, end);
     const TileIndex at = tile_at(order, work.tile - first_tile());
-    return {begin + at.m * kTileM, (at.n * kClusterN + work.sharer) * kTileN, 0, group(), end};
+    const int rows = kFitted ? even_share(end - begin, order.tiles_m) : kTileM;
+    const int m = begin + at.m * rows;
+    return {m, (at.n * kClusterN + work.sharer) * kTileN, 0, group(), min(end, m + rows)};
+  }
+
+ private:
+  // The rows of each of so many tiles, at most kTileM.
+  static __device__ __forceinline__ int even_share(int rows, int tiles) {
+    const int share = (rows + tiles - 1) / tiles;
+    return (share + kFitRows - 1) / kFitRows * kFitRows;
   }
 };
 

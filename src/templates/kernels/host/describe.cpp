@@ -92,6 +92,7 @@ std::string metadata(const attacca_record& record) {
   if (info.widened) out << "  \"widened\": true,\n";
   if (info.grouped) out << "  \"grouped\": true,\n";
   if (info.gathered) out << "  \"gathered\": true,\n";
+  if (info.row_step > 0) out << "  \"row_step\": " << info.row_step << ",\n";
   if (info.code_bits > 0) out << "  \"code_bits\": " << info.code_bits << ",\n";
   if (info.code_floats) out << "  \"code_floats\": true,\n";
   if (info.only_named_on) out << "  \"only_named_on\": " << info.only_named_on << ",\n";

@@ -27,6 +27,7 @@ struct attacca_info {
   bool widened = false, grouped = false, gathered = false;
   int code_bits = 0;
   bool code_floats = false;
+  int row_step = 0;
   int tile_m = 0, tile_n = 0, tile_k = 0;
   int cluster_m = 1, cluster_n = 1, cluster_k = 1;
   const char* schedule = "";

@@ -103,6 +103,11 @@ constexpr bool kGathered = true;  // A's rows are those that an index names (gro
 #else
 constexpr bool kGathered = false;
 #endif
+#ifdef FITTED
+constexpr bool kFitted = true;  // a group's tiles share its rows evenly (grouped/tiles.cuh)
+#else
+constexpr bool kFitted = false;
+#endif
 constexpr bool kInRegisters = Weights::kInRegisters;  // wgmma takes the weights from registers
 // Rows r and r + 8 of a warp's fragment are the columns 2 r and 2 r + 1 (wide/feed.cuh).
 constexpr bool kColumnPairs = kInRegisters && !kBKMajor;
@@ -111,25 +116,29 @@ constexpr int kPairRows = 8;  // after which the swizzle's pattern repeats
 // A tile of B as (K, N) consists of boxes of 64 columns.
 constexpr int kColumnBox = 64, kColumnBoxBytes = 64 * kRowBytes;
 
+constexpr int kFitRows = 16;  // a multiple of which the rows of each tile are
 // A part is the 64 rows of wgmma's M side that one instruction multiplies. The last warpgroup of a
 // block loads, the others multiply.
 constexpr int kPartRows = 64;
+// Of a tile's rows, as many are multiplied as its group has, rounded up to a multiple of this.
+constexpr int kRowStep = !kGrouped || kPromote || kInRegisters ? kTileM
+                         : kFitted                             ? kFitRows
+                         : kSwapped                            ? kTileM
+                                                               : kPartRows;
 constexpr int kSideRows = kSwapped ? (kPaired ? kSets : 1) * kTileN : kTileM;
 constexpr int kParts = kSideRows / kPartRows;  // of a tile
 constexpr int kConsumers = kPaired ? kParts : kPingpong || kParts > 1 ? 2 : 1;
-constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;  // parts of a warpgroup
+constexpr int kGroupParts = kPingpong ? kParts : kParts / kConsumers;    // parts of a warpgroup
+constexpr int kGroupRows = kSwapped ? kTileM : kGroupParts * kPartRows;  // of A, of a warpgroup
 constexpr int kGroupThreads = 128;
 constexpr int kThreads = (kConsumers + 1) * kGroupThreads;
 // The rows of the problem (swapped: columns) that a warp has of a part, and those of a part.
 constexpr int kWarpRows = kPaired ? kPairRows : 16, kPartSide = 4 * kWarpRows;
 
 // Accumulator arrays of a thread. Not swapped: one for each part; an instruction's N covers the B
-// tiles of all sets, which follow each other in shared memory. Swapped: one for each set, and a
-// warpgroup has one part. Swapped with paired sets: one for each part. Weights from registers: one
-// for each part and set.
-constexpr int kInstructions = kInRegisters           ? kGroupParts * kSets
-                              : kSwapped && !kPaired ? kSets
-                                                     : kGroupParts;
+// tiles of all sets, which follow each other in shared memory. Swapped: one for each part and set,
+// or, with paired sets, for each part.
+constexpr int kInstructions = kSwapped && !kPaired ? kGroupParts * kSets : kGroupParts;
 constexpr int kInstructionN = kSwapped ? kTileM : kSets * kTileN;
 // Accumulators of a thread for one part and set.
 constexpr int kSetValues = (kSwapped ? kTileM : kTileN) / 2;
@@ -146,11 +155,12 @@ static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));
 static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));
 static_assert(kSideRows % kPartRows == 0);
-static_assert(!(kSwapped && kPingpong) || kInRegisters);
+static_assert(!(kSwapped && kPingpong) || !kPaired);
 static_assert(!(kPromote && kPingpong),
               "a warpgroup that waits for each tile of k cannot take turns");
 static_assert(kPingpong || kParts % kConsumers == 0);
-static_assert(kInstructions >= kGroupParts);
+static_assert(!kFitted || (kGrouped && kSwapped && !kPaired && !kPromote && !kInRegisters &&
+                           kTileM % kFitRows == 0));
 static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
 
 struct Params {

@@ -18,7 +18,11 @@ constexpr int kLoadN = kShareSets ? kTileN : kTileN / kClusterM;  // rows of B t
 static_assert(kABytes / kClusterN % kPatternBytes == 0 && kLoadN * kRowBytes % kPatternBytes == 0);
 
 // Staged: a slice is what a warp passes through shared memory at once, as rows of the problem.
-constexpr int kSliceM = kSwapped && kTileM < 16 ? kTileM : kPaired && kTileM % 32 == 0 ? 32 : 16;
+// Fitted tiles: as many rows as there is room for.
+constexpr int kSliceM = kSwapped && kTileM < 16       ? kTileM
+                        : kPaired && kTileM % 32 == 0 ? 32
+                        : kFitted && kSets == 1       ? 48
+                                                      : 16;
 constexpr int kSliceN = kPaired ? kPairRows : kSwapped || kTileN % 32 != 0 ? 16 : 32;
 constexpr int kSlicePitch = kPaired ? 12 : kSwapped ? 20 : kSliceN == 16 ? 24 : 32;
 constexpr int kSlices = kSwapped ? kTileM / kSliceM : kTileN / kSliceN;  // of a part

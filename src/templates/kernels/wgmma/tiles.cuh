@@ -16,9 +16,8 @@ __device__ __forceinline__ void wait_for(uint32_t barrier, uint32_t parity) {
 struct Accumulators {
   Sum of_instruction[kInstructions][kInstructionN / 2];
   __device__ __forceinline__ Sum value(int part, int set, int i) const {
-    return kInRegisters ? of_instruction[part * kSets + set][i]
-           : kSwapped   ? of_instruction[set][i]
-                        : of_instruction[part][set * kSetValues + i];
+    return kSwapped ? of_instruction[part * kSets + set][i]
+                    : of_instruction[part][set * kSetValues + i];
   }
 };
 

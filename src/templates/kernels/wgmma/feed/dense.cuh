@@ -11,9 +11,15 @@
 
 namespace attacca_wgmma {
 
-// Multiplies this warpgroup's rows of a stage, from `first_part` on, by the other side. FRESH:
-// replaces `sum` instead of adding to it.
-template <bool FRESH>
+// The first accumulators of an instruction with fewer rows on wgmma's N side.
+template <int ROWS>
+__device__ __forceinline__ Sum (&accumulators_of(Sum (&all)[kInstructionN / 2]))[ROWS / 2] {
+  return reinterpret_cast<Sum(&)[ROWS / 2]>(all);
+}
+
+// Multiplies this warpgroup's part of a stage, from `first_part` on, by the other side. FRESH:
+// replaces `sum` instead of adding to it. ROWS: of A, from the tile's or the warpgroup's first on.
+template <bool FRESH, int ROWS = kGroupRows>
 __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, int first_part,
                                                Accumulators& sum) {
   // 64 rows of A or of B as (N, K) take as many bytes as a box of 64 columns of B as (K, N).
@@ -27,14 +33,16 @@ __device__ __forceinline__ void multiply_stage(const Shared& shared, int stage, 
     if constexpr (kSwapped) {
       const uint64_t a = tile_descriptor<false>(shared.a(stage) + k);
 #pragma unroll
-      for (int s = 0; s < kInstructions; ++s)
-        multiply<!kBKMajor, false>(sum.of_instruction[s],
-                                   tile_descriptor<!kBKMajor>(shared.b(stage, s) + own + b_at), a,
-                                   add);
+      for (int i = 0; i < kInstructions; ++i) {
+        const uint32_t b = shared.b(stage, i % kSets) + own + b_at;
+        multiply<!kBKMajor, false>(
+            accumulators_of<ROWS>(sum.of_instruction[i]),
+            tile_descriptor<!kBKMajor>(b + i / kSets * kPartRows * kRowBytes), a, add);
+      }
     } else {
       const uint64_t b = tile_descriptor<!kBKMajor>(shared.b(stage, 0) + b_at);
 #pragma unroll
-      for (int part = 0; part < kGroupParts; ++part)
+      for (int part = 0; part < ROWS / kPartRows; ++part)
         multiply<false, !kBKMajor>(
             sum.of_instruction[part],
             tile_descriptor<false>(shared.a(stage) + own + part * kPartRows * kRowBytes + k), b,
@@ -91,17 +99,37 @@ struct DenseFeed : DenseLoads {
 
   __device__ __forceinline__ explicit DenseFeed(const Consumer& consumer) : consumer(consumer) {}
 
-  __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place&,
+  __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place& at,
                                                 const KRange& range, const Readers& readers,
                                                 Ring& ring, Accumulators& sum) {
     const int k_tiles = range.tiles();
     clear(sum);
+    multiply_rows<kGroupRows>(shared, rows_of(at), k_tiles, readers, ring, sum);
+  }
+
+ private:
+  static constexpr int kLeastRows = kSwapped || kPingpong || kConsumers == 1 ? kRowStep : 0;
+
+  __device__ __forceinline__ int rows_of(const Place& at) const {
+    return end_of_rows(consumer.params, at) - at.m -
+           (kSwapped ? 0 : consumer.first_part() * kPartRows);
+  }
+
+  // The instructions' sizes are part of the code: there is a loop for each number of rows.
+  template <int ROWS>
+  __device__ __forceinline__ void multiply_rows(const Shared& shared, int rows, int k_tiles,
+                                                const Readers& readers, Ring& ring,
+                                                Accumulators& sum) const {
+    if constexpr (kGrouped && ROWS > kLeastRows) {
+      if (rows <= ROWS - kRowStep)
+        return multiply_rows<ROWS - kRowStep>(shared, rows, k_tiles, readers, ring, sum);
+    }
     int before = -1;
 #pragma unroll 1
     for (int k = 0; k < k_tiles; ++k) {
       wait_for_stage(shared, ring);
       products_begin();
-      multiply_stage<false>(shared, ring.stage, consumer.first_part(), sum);
+      multiply_stage<false, ROWS>(shared, ring.stage, consumer.first_part(), sum);
       products_commit();
       products_wait<1>();
       if (before >= 0) readers.release(before);

@@ -119,6 +119,62 @@ __device__ __forceinline__ void finish_slice(const Params& params, const Place& 
   }
 }
 
+// finish_slice() where by_whole_chunks() holds: without branches between a thread's chunks, their
+// latencies overlap. Rows behind the last one are computed with its operands, and not stored. OWN:
+// a thread's chunks.
+template <int OWN>
+__device__ __forceinline__ void finish_whole_slice(const Params& params, const Place& at, int lane,
+                                                   const uint32_t* own, Largest& largest) {
+  constexpr int kRowChunks = kSliceN / kChunk, kLines = 32 / kRowChunks;  // at once
+  const EpilogueOperands& operands = params.operands;
+  const int batch = operand_batch(params, at), end = end_of_rows(params, at);
+  const int line = lane / kRowChunks, place = lane % kRowChunks * kChunk, column = at.n + place;
+  if (column >= params.n) return;
+  const auto row_of = [&](int i) { return at.m + line + i * kLines; };
+  ChunkInputs inputs[OWN];
+#pragma unroll
+  for (int i = 0; i < OWN; ++i)
+    load_inputs<true>(operands, batch, min(row_of(i), end - 1), column, kChunk, inputs[i]);
+  Chunk<kResultBits[0]> first[OWN];
+  Chunk<kResultBits[1]> second[OWN];
+#pragma unroll
+  for (int i = 0; i < OWN; ++i) {
+    ChunkAccumulators accumulators;
+#pragma unroll
+    for (int s = 0; s < kSets; ++s)
+      load_values(own + s * kSliceValues, line + i * kLines, place, accumulators.set[s]);
+#pragma unroll
+    for (int pair = 0; pair < kChunk / 2; ++pair) {
+      const attacca_results results =
+          call_hole(pair_arguments(inputs[i], pair, accumulators), min(row_of(i), end - 1),
+                    column + 2 * pair, batch, &operands.context);
+      keep_pair<0>(results.word, pair, first[i]);
+      keep_pair<1>(results.word, pair, second[i]);
+      if constexpr (kMaxima > 0)
+        if (row_of(i) < end) largest.bits = max(largest.bits, results.word[kMaximumWord]);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < OWN; ++i) {
+    if (row_of(i) >= end) continue;
+    store_result<0, true>(operands, batch, row_of(i), column, kChunk, first[i]);
+    store_result<1, true>(operands, batch, row_of(i), column, kChunk, second[i]);
+  }
+}
+
+// `weights`: of the kernel's parameters.
+template <class WeightsParams>
+__device__ __forceinline__ void finish_fitted_slice(const Params& params,
+                                                    const WeightsParams& weights, const Place& at,
+                                                    int lane, const uint32_t* own,
+                                                    Largest& largest) {
+  if (weights.whole) {
+    finish_whole_slice<kSliceM * kSliceN / kChunk / 32>(params, at, lane, own, largest);
+  } else {
+    finish_slice(params, at, lane, own, largest);
+  }
+}
+
 struct StagedFinish {
   // With few rows, the full operands of all tiles of a block are small.
   static constexpr bool kPrefetchFulls = kSwapped;
@@ -153,7 +209,11 @@ struct StagedFinish {
         keep_slice(sum, slice, lane, own);
       }
       __syncwarp();
-      finish_slice(params, part, lane, own, largest);
+      if constexpr (kFitted) {
+        finish_fitted_slice(params, params.weights, part, lane, own, largest);
+      } else {
+        finish_slice(params, part, lane, own, largest);
+      }
       __syncwarp();
     }
   }
