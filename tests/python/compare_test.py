@@ -49,9 +49,12 @@ def seconds(*microseconds):
     return [Seconds(us * 1e-6, us * 1e-6) for us in microseconds]
 
 
-def measured(region, options):
-    return (Decision("kernel", "measured", 1e-6, 2e-6),)
+def tuned(share, source="measured"):
+    """Decisions for kernels that take this share of the unfused path's time."""
+    return lambda region, options: (Decision("kernel", source, share * 1e-6, 1e-6),)
 
+
+SLIGHTLY_FASTER = tuned(0.8)
 
 # What a comparison finds, ours first.
 WINS, LOSES, UNDECIDED = seconds(10, 20), seconds(50, 20), seconds(21, 20)
@@ -72,7 +75,7 @@ class Compared(unittest.TestCase):
         attacca.torch.reset()
         self.model = Layers().eval()
 
-    def compile(self, times, rows=5, model=None, decide=measured, bare=False,
+    def compile(self, times, rows=5, model=None, decide=SLIGHTLY_FASTER, bare=False,
                 dtype=torch.float32, **options):
         """The graph's report, with what each comparison is to find: our time, then the other."""
         torch._dynamo.reset()
@@ -139,6 +142,18 @@ class Compared(unittest.TestCase):
             self.compile([UNDECIDED, UNDECIDED], rows, **short)
             database.write_bytes(database.read_bytes() + b"0" if database.exists() else b"0")
             self.addCleanup(database.unlink, missing_ok=True)
+
+    def test_kernels_known_to_be_clearly_faster_are_kept_for_want_of_time(self):
+        for rows, share, source, kept in [(41, 0.7, "shipped", 4), (42, 0.7, "database", 4),
+                                          (43, 0.8, "shipped", 0), (44, 0, "model", 0)]:
+            graph = self.compile([UNDECIDED, UNDECIDED], rows, decide=tuned(share, source),
+                                 measuring_seconds=1e-6)
+            self.assertEqual(len(graph.fused), kept)
+            for fused in graph.fused:
+                self.assertIn("the time for measuring was over; when tuned, 0.70", fused.reason)
+            # With time, Inductor is asked.
+            self.compile([UNDECIDED, UNDECIDED, LOSES, LOSES], rows, decide=tuned(share, source))
+            self.assertEqual(len(attacca.torch.report().graphs[-1].fused), 0)
 
     def test_what_is_expected_to_gain_nothing_is_not_timed(self):
         def modelled(candidate, source="model"):
@@ -333,7 +348,7 @@ class Compared(unittest.TestCase):
     def test_inductor_compiles_while_kernels_are_built(self):
         def slow(region, options):
             time.sleep(0.5)
-            return measured(region, options)
+            return SLIGHTLY_FASTER(region, options)
         compiled = []
 
         def inductors(around):

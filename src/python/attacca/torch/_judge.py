@@ -312,7 +312,7 @@ class _Measured:
                 return True
         if self._budget.is_over():
             for group in free:
-                group.decide(Verdict(False, _NO_TIME))
+                group.decide(_uncompared(group))
                 group.unsettled = True
             return bool(free)
         if free:
@@ -376,6 +376,24 @@ def _take(choice: Future[_Chosen], group: _Group, effort: int) -> None:
                 group.unsettled = True  # other choices of kernels may be launched together
         elif effort == QUICK and _gains_nothing(chosen, group.region):
             group.decide(Verdict(False, _NO_GAIN))
+
+
+def _uncompared(group: _Group) -> Verdict:
+    """The verdict when the time is over: a region is kept whose kernels were timed before, on this
+    machine or where Attacca was made, and took clearly less than the unfused path."""
+    seconds = sum(decision.seconds for decision in group.decisions)
+    timed = all(decision.seconds > 0 < decision.unfused_seconds for decision in group.decisions)
+    if not group.decisions or not timed or group.is_together or is_atens(group.region) \
+            or seconds > _CLEAR * group.unfused_seconds:
+        return Verdict(False, _NO_TIME)
+    share = seconds / group.unfused_seconds
+    return Verdict(True, f"{_NO_TIME}; when tuned, {share:.2f} of the unfused path's time",
+                   seconds, group.unfused_seconds, "the unfused path")
+
+
+# Inductor's code may be faster than our unfused path: where its grouped product is, that one takes
+# up to 1.35 times as long.
+_CLEAR = 0.75
 
 
 def _gains_nothing(chosen: _Chosen, region: Region) -> bool:

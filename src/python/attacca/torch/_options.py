@@ -58,7 +58,9 @@ class Options(NamedTuple):
         measuring_seconds: The time limit for measuring one graph, in seconds; 0: 0.4 of the
             time that Inductor alone is expected to take, at least 1. When it is over, the regions
             that are not decided yet get the kernels that the cost model chooses: these are timed
-            beside the region's products alone, and what that does not decide is left to Inductor.
+            beside the region's products alone, and what that does not decide is left to Inductor,
+            unless the kernels were tuned before, or come tuned with Attacca, and take at most 0.75
+            of the unfused path's time.
             Later compilations take over such a verdict, unless they have twice the time or the
             tuning database has changed.
         batch_invariant: As for :func:`attacca.compile`: every product that Attacca can compute is
