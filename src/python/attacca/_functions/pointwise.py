@@ -122,6 +122,11 @@ _rows("float", """
     atanh arctanh                | arctanh                  | atanh({self})
     sinc special_sinc            |                          |
         where({self} == 0, 1, sin({self} * 3.141592653589793) / ({self} * 3.141592653589793))
+    hypot                        |                          |
+        where(or(abs({self}) == inf, abs({other}) == inf), inf,
+        where(and({self} == 0, {other} == 0), 0,
+        max(abs({self}), abs({other})) * sqrt(1 + square(min(abs({self}),
+        abs({other})) / max(abs({self}), abs({other}))))))
     deg2rad                      | deg2rad radians          | {self} * 0.017453292519943295
     rad2deg                      | rad2deg degrees          | {self} * 57.29577951308232
     special_entr                 |                          |
