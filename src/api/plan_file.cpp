@@ -81,7 +81,7 @@ std::optional<uint64_t> take_number(std::string_view& text, char end, int base) 
 Result<File> open_file(std::string_view bytes, const std::string& source) {
   if (!bytes.starts_with(kMagic))
     return fail("not a plan: it does not begin with \"attacca-plan\"", source,
-                "give a file that a plan was saved to");
+                "give a file that a plan was saved to; compile a model or a graph first");
   std::string_view rest = bytes.substr(kMagic.size());
   const auto version = take_number(rest, '\n', 10);
   if (!version) return fail("the plan's version is unreadable", source, kSaveAgain);
