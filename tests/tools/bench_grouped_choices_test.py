@@ -1,5 +1,5 @@
 """bench/gpu/grouped_choices.py: what the cost model chooses for layers of experts, by recorded
-times of an H100. Usage: bench_grouped_choices_test.py ATTACCA"""
+times of an H100 and an H200. Usage: bench_grouped_choices_test.py ATTACCA"""
 
 import contextlib
 import io
@@ -35,7 +35,7 @@ class GroupedChoices(unittest.TestCase):
         text = said("evaluate")
         mean, worst = means(text)
         self.assertLess(mean, 1.05, text)
-        self.assertLess(worst, 1.3, text)
+        self.assertLess(worst, 1.4, text)
         self.assertRegex(text, r"(?m)^1\.00  grouped_")
         self.assertRegex(text, r"(?m)^1\.00  unfused")
 

@@ -518,7 +518,7 @@ TEST(Candidates, RowsThatAnIndexNames) {
     EXPECT_TRUE(launch::gathers_before(many, {}, templates));
     EXPECT_TRUE(mentions(reasons(all)[kGate], "the kernel hands over 2")) << reasons(all)[kGate];
     const launch::Candidates gate = candidates(of(64, index, kTwo));
-    ASSERT_EQ(gate.ranked.size(), 1U);
+    ASSERT_EQ(gate.ranked.size(), 2U);
     EXPECT_EQ(gate.ranked.front().kernel, kGate);
   }
   const problem::Problem plain = problem("x: bf16[64, 2048], w: bf16[128, 1536, 2048], o: s32[128]",
