@@ -492,6 +492,7 @@ TEST(Candidates, GroupsOfRowsOnEveryDevice) {
 // Kernels that read rows by an index compete with others, before which a kernel gathers the rows.
 TEST(Candidates, RowsThatAnIndexNames) {
   constexpr const char* kGate = "grouped_tn_16x64_1x1_swap_gate_gather_f2_d16";
+  constexpr const char* kFitted = "grouped_tn_144x64_1x2_swap_pingpong_gate_fit_f2_d16";
   constexpr const char* kPlain = "grouped_tn_128x128_1x1_pingpong_direct_gather_f1_d16";
   constexpr const char* kDense = "grouped_tn_128x128_1x1_pingpong_direct_f1_d16";
   const auto of = [](int64_t rows, const std::string& index, const std::string& body) {
@@ -520,6 +521,7 @@ TEST(Candidates, RowsThatAnIndexNames) {
     const launch::Candidates gate = candidates(of(64, index, kTwo));
     ASSERT_EQ(gate.ranked.size(), 2U);
     EXPECT_EQ(gate.ranked.front().kernel, kGate);
+    EXPECT_EQ(gate.ranked.back().kernel, kFitted);
   }
   const problem::Problem plain = problem("x: bf16[64, 2048], w: bf16[128, 1536, 2048], o: s32[128]",
                                          "return silu(grouped_matmul(x, transpose(w), o))");

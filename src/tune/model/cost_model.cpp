@@ -210,9 +210,9 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
   const double places = std::floor(device.sm_count / kernel.cluster_n) * kernel.cluster_n;
   const double rounds = std::ceil(tiles / places);
   const double products = kernel.hole.accumulators;
-  // Of a tile's rows, a kernel may multiply those alone that there are, rounded up.
+  const double filled = m / lines;  // rows of a tile; a kernel may multiply these alone, rounded up
   const double multiplied = kernel.row_step > 0
-                                ? std::min(double(kernel.tile.m), m / lines + kernel.row_step / 2.0)
+                                ? std::min(double(kernel.tile.m), filled + kernel.row_step / 2.0)
                                 : kernel.tile.m;
   const double multiply =
       kernel.code_bits > 0
@@ -222,14 +222,13 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
   const auto& codes = problem.products[0].codes;
   const double share = codes ? problem::code_share(*codes) : 1;  // of the weights' bytes
   // A kernel that gathers loads the rows that there are; others load a whole tile of rows.
-  const double rows = kernel.gathered ? std::min(double(kernel.tile.m), m / lines) : kernel.tile.m;
+  const double rows = kernel.gathered ? filled : kernel.tile.m;
   const double of_a = rows / kernel.cluster_n, of_b = share * products * kernel.tile.n;
   const double fill = k * element_bytes(kernel) *
                       ((kernel.gathered ? fit.gathered_row : 1) * of_a + of_b) / fit.fill;
   const double named = 1 + fit.context_operand * launch::context_operands(problem, binding);
   const bool fitted = kernel.b_first && kernel.row_step > 0;
-  const double finished = fitted ? fit.fitted_finish * std::min(double(kernel.tile.m), m / lines)
-                                 : kernel.tile.m;  // rows
+  const double finished = fitted ? fit.fitted_finish * filled : kernel.tile.m;  // rows
   const double finish = fit.finish * finished * kernel.tile.n * named;
   const double products_of_tile = std::max(multiply, fill);
   const double busy =

@@ -382,9 +382,10 @@ def _uncompared(group: _Group) -> Verdict:
     """The verdict when the time is over: a region is kept whose kernels were timed before, on this
     machine or where Attacca was made, and took clearly less than the unfused path."""
     seconds = sum(decision.seconds for decision in group.decisions)
-    timed = all(decision.seconds > 0 < decision.unfused_seconds for decision in group.decisions)
-    if not group.decisions or not timed or group.is_together or is_atens(group.region) \
-            or seconds > _CLEAR * group.unfused_seconds:
+    timed = all(decision.seconds > 0 and decision.unfused_seconds > 0
+                for decision in group.decisions)
+    clearly_faster = timed and 0 < seconds <= _CLEAR * group.unfused_seconds
+    if not clearly_faster or group.is_together or is_atens(group.region):
         return Verdict(False, _NO_TIME)
     share = seconds / group.unfused_seconds
     return Verdict(True, f"{_NO_TIME}; when tuned, {share:.2f} of the unfused path's time",
