@@ -52,7 +52,7 @@ constexpr Architecture kHopper = {
     // 21 problems of 1 and 2 rows, off by 11 % at most: plain loads are faster than tiles. A kernel
     // computes all its rows, needed or not: for 4 rows other kernels won.
     .dot = {.threads = 256, .memory_share = 1.07, .row = 0.05, .launch = 2.5e-6},
-    // bench/data/grouped.jsonl: its choices take 1.02 times as long as the best (geometric mean).
+    // bench/data/grouped.jsonl: its choices take 1.03 times as long as the best (geometric mean).
     .grouped = {.fill = 8.672e10,
                 .gathered_row = 1.7,
                 .finish = 1.02e-10,
