@@ -1,4 +1,6 @@
 // Random expressions: folding terminates, keeps their values, and a second fold changes nothing.
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <ctime>
 #include <random>
@@ -37,9 +39,9 @@ class Generator {
       for (const ir::OpInfo& info : ir::all_ops()) {
         const bool jumps = info.op == Op::Floor || info.op == Op::Ceil || info.op == Op::Round ||
                            info.op == Op::Sign || info.op == Op::Fmod || info.op == Op::Tan;
-        const bool of_no_rule = info.op == Op::Sinh || info.op == Op::Cosh ||
-                                info.op == Op::Asinh || info.op == Op::Acosh ||
-                                info.op == Op::Atanh;
+        constexpr std::array kOfNoRule = {Op::Asin, Op::Acos,  Op::Atan,  Op::Atan2, Op::Sinh,
+                                          Op::Cosh, Op::Asinh, Op::Acosh, Op::Atanh};
+        const bool of_no_rule = std::ranges::find(kOfNoRule, info.op) != kOfNoRule.end();
         const bool numeric = info.rule == ir::TypeRule::Any || info.rule == ir::TypeRule::Float;
         if (ir::is_elementwise(info.op) && numeric && !jumps && !of_no_rule) list.push_back(info);
       }

@@ -61,7 +61,8 @@ def same(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]
 with np.errstate(all="ignore"):
     EXACT: dict[str, Any] = {
         "Tanh": np.tanh, "Sinh": np.sinh, "Cosh": np.cosh, "Tan": np.tan, "Asinh": np.arcsinh,
-        "Acosh": np.arccosh, "Atanh": np.arctanh, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt,
+        "Acosh": np.arccosh, "Atanh": np.arctanh, "Asin": np.arcsin, "Acos": np.arccos,
+        "Atan": np.arctan, "Exp": np.exp, "Log": np.log, "Sqrt": np.sqrt,
         "Sin": np.sin, "Cos": np.cos, "Reciprocal": np.reciprocal,
         "Softplus": lambda x: np.logaddexp(0, x),
         "Erf": np.vectorize(math.erf, otypes=[np.float64]),

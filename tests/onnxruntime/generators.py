@@ -62,7 +62,8 @@ UNARY = {
     "Erf": FLOATS, "Sigmoid": FLOATS, "Tanh": FLOATS, "Softplus": FLOATS, "Softsign": FLOATS,
     "Mish": FLOATS, "HardSwish": FLOATS, "Cos": FLOATS, "Sin": FLOATS, "Tan": FLOATS,
     "Sinh": FLOATS,
-    "Cosh": FLOATS, "Asinh": FLOATS, "Acosh": FLOATS, "Atanh": FLOATS, "Not": (T.BOOL,),
+    "Cosh": FLOATS, "Asinh": FLOATS, "Acosh": FLOATS,
+    "Asin": FLOATS, "Acos": FLOATS, "Atan": FLOATS, "Atanh": FLOATS, "Not": (T.BOOL,),
     "IsNaN": FLOATS, "Identity": NUMBERS + (T.BOOL, T.UINT8, T.INT8),
 }
 

@@ -32,7 +32,7 @@ def unary(op: str, x: Any, dtype: Any = np.float32) -> Any:
     return results[0]
 
 
-class Hyperbolic(unittest.TestCase):
+class Transcendental(unittest.TestCase):
     """f32 results are f64's, rounded, up to one last place, over the whole range."""
 
     WIDE = np.concatenate([sign * np.geomspace(1e-40, 3e38, 400) for sign in (1, -1)])
@@ -66,6 +66,15 @@ class Hyperbolic(unittest.TestCase):
 
     def test_atanh(self) -> None:
         self.check("Atanh", np.arctanh)
+
+    def test_asin(self) -> None:
+        self.check("Asin", np.arcsin)
+
+    def test_acos(self) -> None:
+        self.check("Acos", np.arccos)
+
+    def test_atan(self) -> None:
+        self.check("Atan", np.arctan)
 
     def test_tanh(self) -> None:
         x = np.asarray([-0.0, 0.0, 1e-40, -1e-20, INF, -INF, 1.0], np.float32)

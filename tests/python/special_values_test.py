@@ -41,7 +41,7 @@ OF_ZERO = {
     "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x), "mish": F.mish, "hardswish": F.hardswish,
     "tanh": torch.tanh, "erf": torch.erf, "expm1": torch.expm1, "log1p": torch.log1p,
     "sinh": torch.sinh, "asinh": torch.asinh, "atanh": torch.atanh, "sin": torch.sin,
-    "tan": torch.tan,
+    "tan": torch.tan, "asin": torch.asin, "atan": torch.atan,
     "sqrt": torch.sqrt, "floor": torch.floor, "ceil": torch.ceil, "round": torch.round,
     "neg": torch.neg, "abs": torch.abs, "softsign": F.softsign,
 }

@@ -51,6 +51,8 @@ bool crosses_pole(Op op, size_t operand, std::span<const Element> x) {
   if (op == Op::Pow) return operand == 0 ? over_zero && !(x[1].low > 0) : !(x[0].low > 0);
   if ((op == Op::Div && operand == 1) || op == Op::Reciprocal || op == Op::Rsqrt) return over_zero;
   if (op == Op::Fmod) return true;
+  // The sign of an ordinate beside the negative abscissas decides between pi and -pi.
+  if (op == Op::Atan2) return x[0].low <= 0 && x[0].high >= 0 && x[1].low <= 0;
   const auto branch = [](double at) { return std::floor(at * std::numbers::inv_pi + 0.5); };
   if (op == Op::Tan) return !(branch(moved.low) == branch(moved.high));
   return (op == Op::Sin || op == Op::Cos) && !(moved.high - moved.low < 1);
@@ -131,7 +133,8 @@ class Corners {
   }
 
   bool is_gate() const {
-    return arity_ == 2 && node_.op != Op::Pow && accuracy(node_.op) == Accuracy::Approximated;
+    return arity_ == 2 && node_.op != Op::Pow && node_.op != Op::Atan2 &&
+           accuracy(node_.op) == Accuracy::Approximated;
   }
   // A gate that is zero in f32 but not in f64, times infinity.
   bool gate_underflows() {

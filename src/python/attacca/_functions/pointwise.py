@@ -115,6 +115,10 @@ _rows("float", """
     log2                         | log2                     | log({self}) * 1.4426950408889634
     log10                        | log10                    | log({self}) * 0.4342944819032518
     tan                          | tan                      | tan({self})
+    asin arcsin                  | arcsin                   | asin({self})
+    acos arccos                  | arccos                   | acos({self})
+    atan arctan                  | arctan                   | atan({self})
+    atan2 arctan2                | arctan2                  | atan2({self}, {other})
     sinh                         | sinh                     | sinh({self})
     cosh                         | cosh                     | cosh({self})
     asinh arcsinh                | arcsinh                  | asinh({self})
