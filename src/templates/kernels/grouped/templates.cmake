@@ -24,6 +24,7 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
     set(alternate 1)
   endif()
   string(REPLACE "x" ";" cluster_blocks ${CLUSTER})
+  list(GET cluster_blocks 0 cluster_m)
   list(GET cluster_blocks 1 cluster_n)
   set(element BF16)
   set(named_element "")
@@ -78,8 +79,8 @@ macro(grouped_gemm TILE_M TILE_N CLUSTER STAGES BLOCKS)
                    SOURCE grouped/gemm.cu BUILDER grouped/builder.cpp ARCH 90a ${few}
                    DEFINES ELEMENT=ELEMENT_${element} GROUPED=${GROUPED_GROUPS} PROMOTE=${promote}
                            SCALED=${scaled} ${overlapped} ${fitted} ${gathered}
-                           SHARED_TAIL=0 TILE_M=${TILE_M}
-                           TILE_N=${TILE_N} CLUSTER_M=1 CLUSTER_N=${cluster_n} CLUSTER_K=1
+                           SHARED_TAIL=0 TILE_M=${TILE_M} TILE_N=${TILE_N}
+                           CLUSTER_M=${cluster_m} CLUSTER_N=${cluster_n} CLUSTER_K=1
                            STAGES=${STAGES} BLOCKS=${BLOCKS} SWAPPED=${swap} PINGPONG=${pingpong}
                            B_K_MAJOR=${k_major} ALTERNATE=${alternate} DIRECT=${direct}
                            HOLE_MAXIMA=0 HOLE_ACCUMULATORS=${sets} ${slots}
@@ -127,10 +128,14 @@ grouped_gemm(128 128 1x1     4      1 ALTERNATE GATE GROUPS 256)
 grouped_gemm(144 128 1x2     5      1 FIT SWAP PINGPONG FULL 16 GROUPS 256)
 grouped_gemm(144 256 1x1     3      1 FIT SWAP FULL 16 GROUPS 256)
 grouped_gemm(144 64  1x2     6      1 FIT SWAP GATE PINGPONG GROUPS 256 FEW)
+grouped_gemm(144 64  2x1     6      1 FIT SWAP GATE PINGPONG GROUPS 256)
 grouped_gemm(144 128 1x1     4      1 FIT SWAP GATE GROUPS 256)
+grouped_gemm(144 128 2x1     4      1 FIT SWAP GATE GROUPS 256)
 grouped_gemm(144 128 1x2     5      1 KN FIT SWAP PINGPONG FULL 16 GROUPS 256)
 grouped_gemm(144 64  1x2     6      1 KN FIT SWAP GATE PINGPONG GROUPS 256)
+grouped_gemm(144 64  2x1     6      1 KN FIT SWAP GATE PINGPONG GROUPS 256)
 grouped_gemm(144 128 1x1     4      1 KN FIT SWAP GATE GROUPS 256)
+grouped_gemm(144 128 2x1     4      1 KN FIT SWAP GATE GROUPS 256)
 
 # Rows of A that an index names.
 grouped_gemm(16  64  1x1     9      2 GATHER SWAP FULL 16)
@@ -157,7 +162,9 @@ foreach(kind "ELEMENT S8" "ELEMENT E4M3 FAST")
   grouped_gemm(128 64  1x1     6      1 GATE DIRECT PINGPONG FULL 0 GROUPS 256 ${kind})
   grouped_gemm(144 128 1x2     5      1 FIT SWAP PINGPONG GROUPS 256 ${kind})
   grouped_gemm(144 64  1x2     6      1 FIT SWAP GATE PINGPONG GROUPS 256 ${kind})
+  grouped_gemm(144 64  2x1     6      1 FIT SWAP GATE PINGPONG GROUPS 256 ${kind})
   grouped_gemm(144 128 1x1     4      1 FIT SWAP GATE GROUPS 256 ${kind})
+  grouped_gemm(144 128 2x1     4      1 FIT SWAP GATE GROUPS 256 ${kind})
 endforeach()
 foreach(kind S8 E4M3)
   grouped_gemm(16  64  1x1     8      2 SWAP RESULT 32 ELEMENT ${kind})

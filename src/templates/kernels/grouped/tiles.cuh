@@ -11,7 +11,7 @@ namespace attacca_wgmma {
 
 static_assert(kGroupsBytes == attacca_groups::table_bytes(kMostGroups));
 
-class GroupTiles : public attacca_groups::Table<Params, kTileM, kMostGroups, kThreads> {
+class GroupTiles : public attacca_groups::Table<Params, kClusterM * kTileM, kMostGroups, kThreads> {
  public:
   // REQUIRES: all threads of the block call it.
   __device__ __forceinline__ GroupTiles(const Params& params, char* memory)
@@ -29,9 +29,10 @@ class GroupTiles : public attacca_groups::Table<Params, kTileM, kMostGroups, kTh
     TileOrder order = params_.order;
     order.tiles_m = lines(begin, end);
     const TileIndex at = tile_at(order, work.tile - first_tile());
-    const int rows = kFitted ? even_share(end - begin, order.tiles_m) : kTileM;
-    const int m = begin + at.m * rows;
-    return {m, (at.n * kClusterN + work.sharer) * kTileN, 0, group(), min(end, m + rows)};
+    const int rows = kFitted ? even_share(end - begin, order.tiles_m * kClusterM) : kTileM;
+    const int m = begin + (at.m * kClusterM + work.sharer % kClusterM) * rows;
+    return {m, (at.n * kClusterN + work.sharer / kClusterM) * kTileN, 0, group(),
+            min(end, m + rows)};
   }
 
  private:

@@ -26,7 +26,7 @@ inline Factor factor_full(const attacca_gemm_arguments& g) {
 
 // The most lines of clusters' tiles along m.
 inline int64_t lines_of_tiles(const attacca_gemm_arguments& g) {
-  return kGrouped ? lines_of_groups(g, kTileM) : divide_up(g.m, kTileM * kClusterM);
+  return kGrouped ? lines_of_groups(g, kTileM * kClusterM) : divide_up(g.m, kTileM * kClusterM);
 }
 
 template <class WeightsHost>
@@ -98,8 +98,8 @@ struct Builder {
     if constexpr (kGrouped) WeightsHost::fill_rows(*g, all);
     // Without tiles or values of k, no factor is copied.
     if (all.tiles > 0 && g->k > 0) {
-      if (!kGathered && encode_map(factor_of_rows(*g, kGathered), kTileK, kTileM / kClusterN,
-                                   &all.a, reason, bytes))
+      if (!kGathered &&
+          encode_map(factor_of_rows(*g, kGathered), kTileK, kRowBoxM, &all.a, reason, bytes))
         return 1;
       if (WeightsHost::fill(*g, all, reason, bytes)) return 1;
     }

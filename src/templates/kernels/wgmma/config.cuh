@@ -149,7 +149,7 @@ static_assert(!kSharedTail || (kClusterM == 1 && kClusterN == 2 && kConfig.clust
 static_assert(!kInRegisters || (kSwapped && (kSets == 1 || kCodes) && !kPaired && kClusterM == 1 &&
                                 ELEMENT != ELEMENT_E4M3));
 static_assert(!kColumnPairs || !kDirect);
-static_assert(!kGrouped || (kClusterM == 1 && kSplits == 1));
+static_assert(!kGrouped || ((kClusterM == 1 || kFitted) && kSplits == 1));
 static_assert(!kGathered || (kGrouped && kCluster == 1 && !kScaled));
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));

@@ -15,7 +15,9 @@ constexpr int kBoxedBytes = kGathered ? kSets * kBBytes : kStageBytes;  // that 
 constexpr int kPatternBytes = 1024;
 constexpr bool kShareSets = kSets == kClusterM && kBBytes / kClusterM % kPatternBytes != 0;
 constexpr int kLoadN = kShareSets ? kTileN : kTileN / kClusterM;  // rows of B that one load copies
-static_assert(kABytes / kClusterN % kPatternBytes == 0 && kLoadN * kRowBytes % kPatternBytes == 0);
+// A tile of A consists of boxes of rows. Fitted: more of them, so that few rows are few boxes.
+constexpr int kRowBoxes = (kFitted ? 3 : 1) * kClusterN, kRowBoxM = kTileM / kRowBoxes;
+static_assert(kABytes / kRowBoxes % kPatternBytes == 0 && kLoadN * kRowBytes % kPatternBytes == 0);
 
 // Staged: a slice is what a warp passes through shared memory at once, as rows of the problem.
 // Fitted tiles: as many rows as there is room for.

@@ -61,7 +61,7 @@ struct DenseLoads {
   }
 
   static __device__ __forceinline__ void begin_stage(const Load& load, bool) {
-    barrier_expect(load.full, kBoxedBytes);
+    barrier_expect(load.full, boxed_bytes(load));
   }
 
   static __device__ __forceinline__ void load_weights(const Load& load) {

@@ -57,7 +57,17 @@ struct Load {
     sharer_m = sharer % kClusterM;
     sharer_n = sharer / kClusterM;
   }
+
+  // Those of A from the tile's first one to the end of its group; none, or less, if it has no rows.
+  __device__ __forceinline__ int rows() const { return end_of_rows(params, at) - at.m; }
 };
+
+// The bytes of a stage that TMA copies to each block.
+__device__ __forceinline__ int boxed_bytes(const Load& load) {
+  if constexpr (!kFitted || kGathered) return kBoxedBytes;
+  const int boxes = max(0, (load.rows() + kRowBoxM - 1) / kRowBoxM);
+  return kBoxedBytes - kABytes + min(boxes, kRowBoxes) * kRowBoxM * kRowBytes;
+}
 
 // Rows of A that follow each other in memory. In their place, others may be copied by warps beside
 // the loading one (grouped/gather.cuh).
@@ -71,19 +81,23 @@ struct BoxRows {
   // Each block that shares the rows loads its part and copies it to all of these blocks; if
   // `alone`, it loads all rows for itself.
   static __device__ __forceinline__ void load(const Load& load, bool alone) {
-    constexpr int kShare = kTileM / kClusterN;
     if (alone) {
 #pragma unroll
-      for (int i = 0; i < kClusterN; ++i)
-        copy_box(load.shared.a(load.stage) + i * kShare * kRowBytes, &load.params.a, load.full,
-                 load.k, load.at.m + i * kShare, load.at.batch);
+      for (int i = 0; i < kRowBoxes; ++i)
+        copy_box(load.shared.a(load.stage) + i * kRowBoxM * kRowBytes, &load.params.a, load.full,
+                 load.k, load.at.m + i * kRowBoxM, load.at.batch);
     } else {
       int mask = 0;
 #pragma unroll
       for (int i = 0; i < kClusterN; ++i) mask |= 1 << (i * kClusterM);
-      share_box<kClusterN>(load.shared.a(load.stage) + load.sharer_n * kShare * kRowBytes,
-                           &load.params.a, load.full, load.k, load.at.m + load.sharer_n * kShare,
-                           load.at.batch, mask << (load.first_sharer + load.sharer_m));
+#pragma unroll
+      for (int i = 0; i < kRowBoxes; i += kClusterN) {
+        const int first = (i + load.sharer_n) * kRowBoxM;
+        if (kFitted && first >= load.rows()) break;
+        share_box<kClusterN>(load.shared.a(load.stage) + first * kRowBytes, &load.params.a,
+                             load.full, load.k, load.at.m + first, load.at.batch,
+                             mask << (load.first_sharer + load.sharer_m));
+      }
     }
   }
 };
