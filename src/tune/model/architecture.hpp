@@ -59,6 +59,7 @@ struct GroupedFit {
   double pingpong;         // part of a tile's products and epilogue that warpgroups in turn take
   double context_operand;  // part of these seconds that an operand without a slot adds
   double in_flight;        // part of the memory's time that loads of A's rows add to weights'
+  double again;            // factor of the bytes of weights that are read once more
   double memory_share;     // of the device's memory rate
   double not_hidden;       // part of the shorter one of the tiles' time and the memory's
 };

@@ -197,6 +197,19 @@ double unread_bytes(const problem::Problem& problem) {
   return total;
 }
 
+// The bytes of the groups' weights that are read more than once: where those of a group do not stay
+// in L2, its blocks read them for as many lines of tiles as they take at once. `lines`: a group's.
+double bytes_again(const problem::Problem& problem, const Template& kernel, double lines,
+                   const gpu::DeviceInfo& device) {
+  constexpr int kAtOnce = 8;  // lines of tiles, wgmma/builder.hpp's default
+  const int clusters = std::max(1, kAtOnce / (kernel.cluster_m * kernel.cluster_n));
+  const double times = lines / (kernel.cluster_m * clusters) - 1;
+  const double of_group = double(problem.products[0].k) * double(problem.n) *
+                          kernel.hole.accumulators * element_bytes(kernel);
+  if (times <= 0 || of_group < device.l2_bytes / 2.0) return 0;
+  return times * groups_with_rows(*problem.products[0].groups, problem.m) * of_group;
+}
+
 // Groups of rows, each of which begins tiles of its own and ends with a tile that is half full.
 double grouped_seconds(const problem::Problem& problem, const Template& kernel,
                        const epilogue::Binding& binding, const gpu::DeviceInfo& device) {
@@ -204,10 +217,13 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
   const GroupedFit& fit = arch.grouped;
   const double m = double(problem.m), k = double(problem.products[0].k);
   const double groups = groups_with_rows(*problem.products[0].groups, problem.m);
-  const double lines = std::min(m, groups * std::max(1.0, m / groups / kernel.tile.m + 0.5));
+  const double of_cluster = double(kernel.tile.m) * kernel.cluster_m;  // rows
+  const double lines =
+      std::min(m, groups * std::max(1.0, m / groups / of_cluster + 0.5)) * kernel.cluster_m;
   const double tiles =
       lines * divide_up(double(problem.n), kernel.tile.n * kernel.cluster_n) * kernel.cluster_n;
-  const double places = std::floor(device.sm_count / kernel.cluster_n) * kernel.cluster_n;
+  const int blocks = kernel.cluster_m * kernel.cluster_n;
+  const double places = std::floor(device.sm_count / blocks) * blocks;
   const double rounds = std::ceil(tiles / places);
   const double products = kernel.hole.accumulators;
   const double filled = m / lines;  // rows of a tile; a kernel may multiply these alone, rounded up
@@ -223,7 +239,8 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
   const double share = codes ? problem::code_share(*codes) : 1;  // of the weights' bytes
   // A kernel that gathers loads the rows that there are; others load a whole tile of rows.
   const double rows = kernel.gathered ? filled : kernel.tile.m;
-  const double of_a = rows / kernel.cluster_n, of_b = share * products * kernel.tile.n;
+  const double of_a = rows / kernel.cluster_n,
+               of_b = share * products * kernel.tile.n / kernel.cluster_m;
   const double fill = k * element_bytes(kernel) *
                       ((kernel.gathered ? fit.gathered_row : 1) * of_a + of_b) / fit.fill;
   const double named = 1 + fit.context_operand * launch::context_operands(problem, binding);
@@ -235,7 +252,8 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
       rounds * (kernel.schedule == Schedule::Pingpong
                     ? std::max(products_of_tile, fit.pingpong * (products_of_tile + finish))
                     : products_of_tile + finish);
-  const double moved = bytes(problem) - unread_bytes(problem);
+  const double again = share * bytes_again(problem, kernel, lines / groups, device);
+  const double moved = bytes(problem) - unread_bytes(problem) + fit.again * again;
   const double memory =
       (1 + fit.in_flight * of_a / (of_a + of_b)) * moved / (fit.memory_share * device.rates.memory);
   return std::max(busy, memory) + fit.not_hidden * std::min(busy, memory) + arch.tiles.launch;
