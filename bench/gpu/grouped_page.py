@@ -22,8 +22,10 @@ the time for padding each expert's rows to blocks; a dash: not measured. *Ratio*
 time over
 Attacca's, above 1 where Attacca is faster. *Limit*: what memory at 4.3 TB/s or tensor cores at 700
 TFLOP/s allow. Microseconds, medians of CUDA graphs that walk several draws, in turns. Rows of
-GPT-OSS for 512 and 4096 tokens by Zipf's law, and those of weights as (K, N), were measured before
-there were kernels whose tiles fit their groups' rows."""
+weights as (K, N) were measured before there were kernels whose tiles fit their groups' rows (*fit*
+in a kernel's name). The last form of these, which does not load rows that a group does not have,
+is in the rows of Qwen3 and of DeepSeek-V3's up for 4096 tokens, and of GPT-OSS and Mixtral for
+512."""
 PEERS = ["torch_us", "inductor_us", "triton_us"]  # CSVs from before Triton lack its columns
 LAYOUTS = {"nk": "(N, K)", "kn": "(K, N)"}
 LEAST, NEAR = 1.05, 0.8  # of the ratio, of the limit's speed from 16 tokens on
