@@ -19,14 +19,6 @@ Features features(const problem::Problem& problem, const templates::Template& ke
 double expected_seconds(const problem::Problem& problem, const templates::Template& kernel,
                         const epilogue::Binding& binding, const gpu::DeviceInfo& device);
 
-// How many of so many groups random routing gives some of the rows.
-double groups_with_rows(int64_t groups, int64_t rows);
-
-// Of the kernel that gathers rows of A that an index names, where the template does not.
-double gather_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device);
-// Of the kernels that widen weights in codes, where the template does not.
-double widen_seconds(const problem::Problem& problem, const gpu::DeviceInfo& device);
-
 // The number of waves in which the tiles run; several ranges of K of one tile run at once.
 double waves(const problem::Problem& problem, const templates::Template& kernel, int splits,
              const gpu::DeviceInfo& device);

@@ -7,7 +7,7 @@
 
 #include "launch/cublaslt.hpp"
 #include "tune/model/architecture.hpp"
-#include "tune/model/cost_model.hpp"
+#include "tune/model/grouped_model.hpp"
 #include "tune/model/ranking_tree.hpp"
 
 namespace attacca::tune {
