@@ -8,6 +8,7 @@ import sys
 import tempfile
 import textwrap
 import time
+import types
 import unittest
 from unittest import mock
 
@@ -154,6 +155,21 @@ class Compared(unittest.TestCase):
             # With time, Inductor is asked.
             self.compile([UNDECIDED, UNDECIDED, LOSES, LOSES], rows, decide=tuned(share, source))
             self.assertEqual(len(attacca.torch.report().graphs[-1].fused), 0)
+
+    def test_no_more_is_compiled_than_there_is_time_for(self):
+        """Inductor takes 0.7 s for each graph, and a comparison with what is around needs two."""
+        clock = [0.0]
+
+        def inductors(around):
+            clock[0] += 0.7
+            return inductor(around)
+        inductor = _judge.inductors
+        with mock.patch.object(_judge, "time", types.SimpleNamespace(monotonic=lambda: clock[0])), \
+                mock.patch.object(_judge, "inductors", inductors):
+            for seconds_left, compared, compiled in [(0.3, 0, 0), (2.0, 1, 1), (2.2, 2, 3)]:
+                graph = self.compile([UNDECIDED, UNDECIDED, *[WINS] * compared], 45 + compared,
+                                     measuring_seconds=seconds_left)
+                self.assertEqual(graph.measuring.compiled, compiled)
 
     def test_what_is_expected_to_gain_nothing_is_not_timed(self):
         def modelled(candidate, source="model"):

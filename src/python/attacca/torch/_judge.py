@@ -51,7 +51,7 @@ from ._verdicts import file_of, keep_verdict, recall_verdict
 
 # Regions whose kernels are built at the same time.
 _WORKERS = max(4, min(12, (os.cpu_count() or 1) * 3 // 4))
-_COMPILING = 0.4  # seconds in which Inductor compiles most regions
+_COMPILING = 0.4  # seconds in which Inductor compiles most regions on an idle machine
 _NO_TIME = "not measured: the time for measuring was over"
 
 
@@ -60,6 +60,7 @@ class Budget:
 
     def __init__(self, seconds: float):
         self.seconds, self._begin = seconds, time.monotonic()
+        self._compiling: float | None = None  # seconds that a region took last
 
     def spent(self) -> float:
         """The seconds since this object was made."""
@@ -69,9 +70,20 @@ class Budget:
         """The seconds that are left; at least 0."""
         return max(0.0, self.seconds - self.spent())
 
-    def is_over(self) -> bool:
-        """Whether nothing more is to be compiled to compare."""
-        return self.left() < _COMPILING
+    def allows(self, graphs: int) -> bool:
+        """Whether so many more graphs can be compiled to compare: they are expected to take as long
+        as the last one did here."""
+        needed = _COMPILING if self._compiling is None else max(graphs, 1) * self._compiling
+        return self.left() >= needed
+
+    @contextlib.contextmanager
+    def compiling(self) -> Iterator[None]:
+        """A context in which Inductor compiles a graph to compare."""
+        begin = self.spent()
+        try:
+            yield
+        finally:
+            self._compiling = self.spent() - begin
 
 
 class _Group:
@@ -310,15 +322,14 @@ class _Measured:
                 self._timed.add(group)
                 self._decide(group, partial(_against_products, group, self._run))
                 return True
-        if self._budget.is_over():
-            for group in free:
-                group.decide(_uncompared(group))
-                group.unsettled = True
-            return bool(free)
-        if free:
-            self._decide(free[0], partial(self._against_inductor, free[0]))
-            return True
-        return self._compile_early(undecided)
+        for group in free:
+            if self._budget.allows(bool(group.around.near) + (group.theirs is None)):
+                self._decide(group, partial(self._against_inductor, group))
+                return True
+        for group in free:
+            group.decide(_uncompared(group))
+            group.unsettled = True
+        return bool(free) or self._budget.allows(1) and self._compile_early(undecided)
 
     def _compile_early(self, undecided: Sequence[_Group]) -> bool:
         """Compiles with Inductor what may have to be compared, while kernels are built."""
@@ -332,7 +343,8 @@ class _Measured:
 
     def _compile(self, group: _Group) -> None:
         self.compiled += 1
-        group.theirs = inductors(group.around)
+        with self._budget.compiling():
+            group.theirs = inductors(group.around)
 
     def _against_inductor(self, group: _Group) -> Verdict:
         if group.theirs is None:
