@@ -14,10 +14,10 @@ experts alike.
 torch._grouped_mm of weights in bf16 and the ops that follow, under torch.compile. `over_bf16` and
 `ratio` are the times of these two over ours, `limit_us` is what memory at 4.3 TB/s allows for the
 codes of the experts that have rows and for the rows, or the tensor cores at 700 TFLOP/s, if that is
-more. Errors are the largest against f64 of the widened values, for the first draw's largest group,
-relative to the largest value. A contender that fails leaves empty cells and its reason in `note`.
-Launches walk so many draws that the codes which they read exceed twice the L2 cache, or all
-experts."""
+more. Errors are the largest against f64 of the widened values, for the first draw's experts with
+most, a middle number of and fewest rows, relative to each one's largest value. A contender that
+fails leaves empty cells and its reason in `note`. Launches walk so many draws that the codes which
+they read exceed twice the L2 cache, or all experts."""
 
 import sys
 from typing import NamedTuple
@@ -131,8 +131,8 @@ class Work:
                 for ends, expert, index in zip(self.ends, self.expert, self.index)]
 
     def outs(self):
-        return [torch.empty(self.rows, self.shape.out, device="cuda", dtype=torch.bfloat16)
-                for _ in self.ends]
+        return [torch.full((self.rows, self.shape.out), torch.nan, device="cuda",
+                           dtype=torch.bfloat16) for _ in self.ends]
 
     def inductor(self):
         """launch(i)."""
@@ -147,13 +147,13 @@ class Work:
 
     def error(self, result):
         """Of the first draw."""
-        expert, rows = routed.largest(self.ends[0])
-        x = self.x[self.index[0][rows]] if self.gathers else self.x[rows]
-        exact = follow(self.case.part, self.layer.gpt_oss,
-                       x.double() @ self.wide[expert].double().t(),
-                       None if self.bias is None else self.bias[expert].double(),
-                       None if self.scale is None else self.scale[rows].double())
-        return routed.error(result[rows], exact)
+        def exact(expert, rows):
+            x = self.x[self.index[0][rows]] if self.gathers else self.x[rows]
+            return follow(self.case.part, self.layer.gpt_oss,
+                          x.double() @ self.wide[expert].double().t(),
+                          None if self.bias is None else self.bias[expert].double(),
+                          None if self.scale is None else self.scale[rows].double())
+        return routed.error(self.ends[0], result, exact)
 
     def limit(self):
         return routed.limit(self.ends[0], self.shape, self.bytes, len(self.x))

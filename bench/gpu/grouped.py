@@ -15,8 +15,9 @@ triton_experts.py in the fastest of its configurations, `triton_config`. Its ind
 blocks is part of routing, as the rows' order is for all others, and not timed. `ratio` is the
 fastest peer's time over ours, `limit_us` what memory (4.3 TB/s) or the tensor cores (700 TFLOP/s)
 allow. `error`, `torch_error` and `triton_error` are the largest errors against f64 of the first
-draw's largest group, relative to the largest value. A contender that fails leaves empty cells and
-its reason in `note`. Launches walk several draws, so that experts differ."""
+draw's experts with most, a middle number of and fewest rows, relative to each one's largest value.
+A contender that fails leaves empty cells and its reason in `note`. Launches walk several draws, so
+that experts differ."""
 
 import sys
 
@@ -105,7 +106,7 @@ class Work:
                              device="cuda").bfloat16()
         self.scale = (torch.rand(self.rows, 1, device="cuda").bfloat16()
                       if self.part == "down" else None)
-        self.outs = [torch.empty(self.rows, out, device="cuda", dtype=torch.bfloat16)
+        self.outs = [torch.full((self.rows, out), torch.nan, device="cuda", dtype=torch.bfloat16)
                      for _ in draws]
 
     def plan(self, library, seconds):
@@ -145,11 +146,11 @@ class Work:
 
     def error(self, result):
         """Of the first draw, whose rows lie sorted by expert."""
-        expert, rows = routed.largest(self.ends[0])
-        x = self.x[self.index[0][rows]] if self.gathers else self.x[rows]
-        return routed.error(result[rows], follow(
-            self.part, x.double() @ self.w[expert].double(),
-            None if self.scale is None else self.scale[rows].double()))
+        def exact(expert, rows):
+            x = self.x[self.index[0][rows]] if self.gathers else self.x[rows]
+            return follow(self.part, x.double() @ self.w[expert].double(),
+                          None if self.scale is None else self.scale[rows].double())
+        return routed.error(self.ends[0], result, exact)
 
     def errors(self, contenders):
         """name -> error."""

@@ -1,5 +1,5 @@
-"""Layers of experts whose rows are sorted by expert: routing, the exact values of the rows of one
-expert, and the least time that a product of them may take."""
+"""Layers of experts whose rows are sorted by expert: routing, the errors of some experts' rows, and
+the least time that a product of them may take."""
 
 from typing import NamedTuple
 
@@ -37,17 +37,22 @@ def counts_of(ends):
     return torch.diff(ends, prepend=ends.new_zeros(1))
 
 
-def largest(ends):
-    """The expert that has most rows, and its rows."""
+def sample(ends):
+    """The experts that have most rows, a middle number and the fewest, each with its rows."""
     counts = counts_of(ends)
-    expert = int(counts.argmax())
-    end = int(ends[expert])
-    return expert, slice(end - int(counts[expert]), end)
+    order = torch.argsort(counts, descending=True)[:int((counts > 0).sum())].tolist()
+    return [(expert, slice(int(ends[expert] - counts[expert]), int(ends[expert])))
+            for expert in dict.fromkeys((order[0], order[len(order) // 2], order[-1]))]
 
 
-def error(result, exact):
-    """The largest one, relative to the largest exact value."""
-    return float((result.double() - exact).abs().max() / exact.abs().max())
+def error(ends, result, exact_rows):
+    """The largest error of a sample of the experts, each relative to its largest exact value; NaN
+    if there is one. exact_rows(expert, rows) -> f64, the exact values of an expert's rows."""
+    errors = []
+    for expert, rows in sample(ends):
+        exact = exact_rows(expert, rows)
+        errors.append((result[rows].double() - exact).abs().max() / exact.abs().max())
+    return float(torch.stack(errors).max())
 
 
 def limit(ends, shape, bytes_of_expert, read):

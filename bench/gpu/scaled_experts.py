@@ -13,8 +13,9 @@ router's weights. Rows of tokens are sorted by expert, and routing draws each to
 `attacca_us` is Attacca with scaled blocks, `bf16_us` Attacca with x and weights in bf16,
 `inductor_us` torch._grouped_mm of these and the ops that follow, under torch.compile. `over_bf16`
 and `ratio` are the times of these two over ours. Errors are the largest against f64 of the scaled
-blocks, for the first draw's largest group, relative to the largest value. A contender that fails
-leaves empty cells and its reason in `note`. Launches walk several draws, so that experts differ."""
+blocks, for the first draw's experts with most, a middle number of and fewest rows, relative to each
+one's largest value. A contender that fails leaves empty cells and its reason in `note`. Launches
+walk several draws, so that experts differ."""
 
 import sys
 from typing import NamedTuple
@@ -117,8 +118,8 @@ class Work:
         plan = plans[is_scaled] = tuned_plan.of_text(library, text, {"R": self.rows}, seconds)
         factors = ((self.numbers, self.scales, self.weights.numbers, self.weights.scales)
                    if is_scaled else (self.x, self.weights.wide))
-        outs = [torch.empty(self.rows, self.shape.out, device="cuda", dtype=torch.bfloat16)
-                for _ in self.ends]
+        outs = [torch.full((self.rows, self.shape.out), torch.nan, device="cuda",
+                           dtype=torch.bfloat16) for _ in self.ends]
         return plan.launches([(*factors, ends) + (() if self.scale is None else (self.scale,))
                               for ends in self.ends], outs)
 
@@ -133,12 +134,12 @@ class Work:
 
     def error(self, result):
         """Of the first draw."""
-        expert, rows = routed.largest(self.ends[0])
-        x = scaled(self.numbers[rows], self.scales[rows], 1)
-        w = scaled(self.weights.numbers[expert], self.weights.scales[expert], BLOCK)
-        exact = follow(self.case.part, x.double() @ w.double().t(),
-                       None if self.scale is None else self.scale[rows].double())
-        return routed.error(result[rows], exact)
+        def exact(expert, rows):
+            x = scaled(self.numbers[rows], self.scales[rows], 1)
+            w = scaled(self.weights.numbers[expert], self.weights.scales[expert], BLOCK)
+            return follow(self.case.part, x.double() @ w.double().t(),
+                          None if self.scale is None else self.scale[rows].double())
+        return routed.error(self.ends[0], result, exact)
 
 
 ERRORS = {"ours": "error", "bf16": "bf16_error", "inductor": "inductor_error"}
