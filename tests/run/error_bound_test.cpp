@@ -265,6 +265,19 @@ TEST(ErrorBound, KnowsBothSidesOfABranch) {
   }
 }
 
+// Unlike roundings, jumps are as likely whole as not at all: those of one condition add up. In f32
+// mish(9) is 9.
+TEST(ErrorBound, AllowsWholeJumpsThatAddUp) {
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const Case each = make_case(
+        "graph g(x: f16[64, 32], w: f16[32, 4], z: f32[1, 4], i: s64[64]) {\n"
+        "  t = matmul(x, w * 4)\n  y = where(t > mish(t), t, constant(1, bf16))\n"
+        "  return scatter_add(z, i, reduce_max(y, axes=[1], keepdims=true) + y)\n}\n",
+        seed, ir::Mode::Fp32, {{"i", Tensor::of(DType::S64, {64}, std::vector<double>(64, 0))}});
+    EXPECT_TRUE(verdict(each, each.fused[0]).passed()) << seed;
+  }
+}
+
 // Far beyond a type's range both ends of an interval may wrap to the least integer, which is where
 // they would saturate.
 TEST(ErrorBound, PromisesNothingOfIntegersThatWrap) {

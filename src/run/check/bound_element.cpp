@@ -86,7 +86,7 @@ class Corners {
     if (compares_with_itself()) return Element::exact(value_);
     const bool steps = node_.op != Op::Pow && accuracy(node_.op) == Accuracy::Approximated;
     if (real_ && steps) perturb();
-    if (compares_equals()) return {value_, 0, 1, 1};
+    if (compares_equals()) return {value_, 0, 1, kSpread};
     double alone = 0, spread = 0;
     for (size_t i = 0; i < arity_; ++i) {
       if (operands_[i].is_exact()) continue;
@@ -223,11 +223,19 @@ class Corners {
       if (up_) made.high = kInfinity;
       if (down_) made.low = -kInfinity;
     }
+    if (jumps()) made.spread = std::max(made.spread, kSpread * error);
     if (node_.type.dtype == DType::Bool) {
       made.low = std::max(made.low, 0.0);
       made.high = std::min(made.high, 1.0);
     }
     return real_ ? computed(made) : made;
+  }
+
+  // Whether the least error of an operand may change the result by a whole step, which is as likely
+  // as none: such errors do not add up as roundings do.
+  bool jumps() const {
+    constexpr std::array kSteps = {Op::Sign, Op::Floor, Op::Ceil, Op::Round, Op::Fmod};
+    return node_.type.dtype == DType::Bool || std::ranges::find(kSteps, node_.op) != kSteps.end();
   }
 
   // After the op's own rounding, and that of a declared compute type.
