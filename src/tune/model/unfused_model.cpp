@@ -9,6 +9,7 @@
 #include "tune/model/architecture.hpp"
 #include "tune/model/grouped_model.hpp"
 #include "tune/model/ranking_tree.hpp"
+#include "tune/model/rates.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -17,10 +18,6 @@ using problem::Product;
 using problem::View;
 
 constexpr double kLeastBytes = 1024;  // taken instead of 0 in a logarithm
-
-double whole_steps(double extent, double step) {
-  return std::ceil(extent / step);
-}
 
 // The tilings that the vendor's kernels are assumed to have.
 struct Tiling {
@@ -33,8 +30,8 @@ constexpr double kSplits[] = {1, 2, 4, 8, 16, 32, 64};
 constexpr double kLeastPart = 256;  // of K: the least range of one block
 
 double tiles_of(const problem::Problem& problem, const Product& product, const Tiling& tiling) {
-  return whole_steps(double(problem.m), tiling.rows) *
-         whole_steps(double(product.n), tiling.columns) * double(problem.batch);
+  return divide_up(double(problem.m), tiling.rows) * divide_up(double(product.n), tiling.columns) *
+         double(problem.batch);
 }
 
 double last_wave(double tiles, const gpu::DeviceInfo& device) {
@@ -129,7 +126,7 @@ ProductEstimate estimate(const problem::Problem& problem, size_t index,
       const double step = std::max(2 * tiling.rows * tiling.columns * part * device.sm_count / rate,
                                    (tiling.rows + tiling.columns) * part * width / fit.fill);
       const double finish = splits > 1 ? fit.finish_shared : fit.finish;
-      const double seconds = whole_steps(tiles * splits, device.sm_count) * (step + finish);
+      const double seconds = divide_up(tiles * splits, device.sm_count) * (step + finish);
       if (seconds < best.seconds) best.seconds = seconds, best.tiles = tiles * splits;
     }
   }
@@ -275,8 +272,8 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   set(last_wave_tall, last_wave(tiles_of(problem, product, kTall), device));
   set(last_wave_square, last_wave(tiles_of(problem, product, kSquare), device));
   set(last_wave_narrow, last_wave(tiles_of(problem, product, kNarrow), device));
-  set(used_rows, m / (whole_steps(m, kNarrow.rows) * kNarrow.rows));
-  set(used_columns, n / (whole_steps(n, kSquare.columns) * kSquare.columns));
+  set(used_rows, m / (divide_up(m, kNarrow.rows) * kNarrow.rows));
+  set(used_columns, n / (divide_up(n, kSquare.columns) * kSquare.columns));
   set(log_tiles, std::log(std::max(1.0, tiles)));
   return made;
 }
