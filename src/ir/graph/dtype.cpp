@@ -43,6 +43,17 @@ constexpr Format format_of(DType dtype) {
   }
 }
 
+// 2 to the power of -1022 to 1023.
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<uint64_t>(1023 + exponent) << 52);
+}
+
+// Of a normal number: the power of two that its magnitude begins with. Of a subnormal one and 0:
+// a number below those of all normal ones.
+int exponent_of(double x) {
+  return static_cast<int>(std::bit_cast<uint64_t>(x) >> 52 & 0x7FF) - 1023;
+}
+
 uint32_t encode_small(DType dtype, float x, Overflow overflow) {
   const Format f = format_of(dtype);
   const uint32_t sign = std::signbit(x) ? 1u << (f.exponent_bits + f.fraction) : 0u;
@@ -55,9 +66,9 @@ uint32_t encode_small(DType dtype, float x, Overflow overflow) {
   if (std::isinf(rounded)) return sign | (exponent_mask << f.fraction);
   const double magnitude = std::fabs(rounded);
   if (magnitude == 0) return sign;
-  int exponent = std::max(std::ilogb(magnitude), 1 - f.bias);
+  const int exponent = std::max(exponent_of(magnitude), 1 - f.bias);
   const auto significand =
-      static_cast<uint32_t>(std::ldexp(magnitude, f.fraction - exponent));  // exact
+      static_cast<uint32_t>(magnitude * power_of_two(f.fraction - exponent));  // exact
   const uint32_t hidden = 1u << f.fraction;
   if (significand < hidden) return sign | significand;  // subnormal
   return sign | (static_cast<uint32_t>(exponent + f.bias) << f.fraction) | (significand - hidden);
@@ -75,11 +86,10 @@ float decode_small(DType dtype, uint32_t bits) {
         fraction ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity();
   } else if (!f.has_infinity && exponent == exponent_mask && fraction == (1u << f.fraction) - 1) {
     magnitude = std::numeric_limits<float>::quiet_NaN();
-  } else if (exponent == 0) {
-    magnitude = std::ldexp(static_cast<float>(fraction), 1 - f.bias - f.fraction);
   } else {
-    magnitude = std::ldexp(static_cast<float>(fraction + (1u << f.fraction)),
-                           static_cast<int>(exponent) - f.bias - f.fraction);
+    const uint32_t significand = exponent == 0 ? fraction : fraction + (1u << f.fraction);
+    const int last_place = std::max(static_cast<int>(exponent), 1) - f.bias - f.fraction;
+    magnitude = static_cast<float>(significand * power_of_two(last_place));  // exact
   }
   return negative ? -magnitude : magnitude;
 }
@@ -133,7 +143,7 @@ std::optional<DType> promote(DType a, DType b) {
 }
 
 double round_to(DType dtype, double x, Overflow overflow) {
-  if (dtype == DType::F64 || std::isnan(x)) return x;
+  if (dtype == DType::F64 || !is_float(dtype) || std::isnan(x)) return x;
   const Format f = format_of(dtype);
   double rounded;
   if (dtype == DType::F32) {
@@ -142,10 +152,11 @@ double round_to(DType dtype, double x, Overflow overflow) {
     rounded = x;
   } else {
     // Scale so that one unit is the last place, round to an integer (ties to even), scale back:
-    // every step but the rounding is exact.
-    const int exponent = std::max(std::ilogb(x), 1 - f.bias);
-    const int last_place = exponent - f.fraction;
-    rounded = std::ldexp(std::nearbyint(std::ldexp(x, -last_place)), last_place);
+    // every step but the rounding is exact. Numbers as large as kRounds have no fraction.
+    constexpr double kRounds = 0x1.8p52;
+    const int last_place = std::max(exponent_of(x), 1 - f.bias) - f.fraction;
+    const double scaled = x * power_of_two(-last_place);
+    rounded = std::copysign(((scaled + kRounds) - kRounds) * power_of_two(last_place), x);
   }
   if (std::fabs(rounded) <= f.largest) return rounded;
   if (overflow == Overflow::Saturate) return std::copysign(f.largest, x);

@@ -238,11 +238,17 @@ double b_element(int element, const WarpArguments& all, int k, int column) {
 }
 
 void multiply_all(int element, WarpArguments& all) {
+  constexpr int kMostK = kStepBytes;
+  const int values = kStepBytes / bytes_of(element);
+  double a[16][kMostK], b[8][kMostK];
+  for (int k = 0; k < values; ++k) {
+    for (int row = 0; row < 16; ++row) a[row][k] = a_element(element, all, row, k);
+    for (int column = 0; column < 8; ++column) b[column][k] = b_element(element, all, k, column);
+  }
   for (int row = 0; row < 16; ++row) {
     for (int column = 0; column < 8; ++column) {
       double sum = 0;
-      for (int k = 0; k < kStepBytes / bytes_of(element); ++k)
-        sum += a_element(element, all, row, k) * b_element(element, all, k, column);
+      for (int k = 0; k < values; ++k) sum += a[row][k] * b[column][k];
       accumulate(element, all.c[row % 8 * 4 + column / 2], row / 8 * 2 + column % 2, sum, true);
     }
   }

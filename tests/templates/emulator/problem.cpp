@@ -172,16 +172,16 @@ void Problem::make_groups() {
     ends_[static_cast<size_t>(group * arguments_.group_stride)] = end;
   }
   arguments_.group_ends = ends_.data();
+  group_ends_ =
+      ir::group_ends(ends_.data(), arguments_.groups, arguments_.group_stride, arguments_.m);
   description_ += fmt::format(", {} groups of kind {}", arguments_.groups, kind);
 }
 
 // The matrix of B that a row is multiplied by; -1: by none.
 int Problem::matrix_of(int batch, int m) const {
   if (!info_.grouped) return batch;
-  const auto ends =
-      ir::group_ends(ends_.data(), arguments_.groups, arguments_.group_stride, arguments_.m);
-  const auto end = std::upper_bound(ends.begin(), ends.end(), m);
-  return end == ends.end() ? -1 : static_cast<int>(end - ends.begin());
+  const auto end = std::upper_bound(group_ends_.begin(), group_ends_.end(), m);
+  return end == group_ends_.end() ? -1 : static_cast<int>(end - group_ends_.begin());
 }
 
 // The batch of the epilogue's operands: a row's group. Rows of none have the last one's.
@@ -523,12 +523,13 @@ float Problem::product(int s, int batch, int m, int n) const {
     return arguments_.packed.zero == 0 ? static_cast<float>(byte) : decode(byte, 8);
   };
   const int row = row_of_a(m);
-  float sum = 0;
+  float sum = 0, block_scale = 1;
   for (int k = 0; k < arguments_.k; ++k) {
+    if (k % 128 == 0) block_scale = scale(batch, m, n, k);
     const float weight = decode_weight(k);
     const uint32_t raw =
         row < 0 ? 0xffff : read(a_.view.pointer, offset(a_.view, batch, row, k), bytes);
-    sum += scale(batch, m, n, k) * weight * decode_factor(raw);
+    sum += block_scale * weight * decode_factor(raw);
   }
   return sum;
 }

@@ -70,9 +70,10 @@ class Problem {
   bool whole_ = false;  // all operands allow whole chunks
   attacca_gemm_arguments arguments_{};
   Operand a_, b_, b1_, scale_a_, scale_b_, full_[4], output_[2];
-  std::vector<int32_t> ends_;    // of a grouped product's groups, with others between them
-  std::vector<int64_t> named_;   // the index of A's rows, with others between them
-  std::vector<int32_t> narrow_;  // the same as s32
+  std::vector<int32_t> ends_;        // of a grouped product's groups, with others between them
+  std::vector<int64_t> group_ends_;  // what these mean
+  std::vector<int64_t> named_;       // the index of A's rows, with others between them
+  std::vector<int32_t> narrow_;      // the same as s32
   float maximum_ = 0;
   Vector row_[2], column_[2];
   ir::Tensor packed_, weights_;                  // a packed B, and what it stands for
