@@ -33,8 +33,7 @@ class TemplateLaunch : public Runnable {
         problem_(problem),
         factors_(problem.factors()),
         binding_(candidate.binding),
-        arguments_(
-            describe(problem, form(), *binding_, candidate, toolbox_->device().info().sm_count)),
+        arguments_(describe(problem, form(), *binding_, candidate, kernel_->multiprocessors)),
         built_(not_built()) {
     workspace_bytes_ = form().builder->workspace(&arguments_, &zero_offset_, &zero_bytes_);
     for (size_t i = 0; i < binding_->outputs.size(); ++i)

@@ -75,7 +75,7 @@ class TogetherLaunch : public Runnable, public Awaiting {
     std::vector<Member> made;
     for (problem::Problem& problem : problems) {
       const attacca_gemm_arguments arguments =
-          describe(problem, form(), *binding_, candidate, toolbox_->device().info().sm_count);
+          describe(problem, form(), *binding_, candidate, kernel_->multiprocessors);
       std::vector<problem::Factor> factors = problem.factors();
       made.push_back({std::move(problem), std::move(factors), arguments});
     }
@@ -121,7 +121,7 @@ class TogetherLaunch : public Runnable, public Awaiting {
       at_once = std::max(at_once, few[0] / cluster);
       is_persistent |= few[0] < all[0];
     }
-    const auto multiprocessors = static_cast<uint32_t>(toolbox_->device().info().sm_count);
+    const auto multiprocessors = static_cast<uint32_t>(kernel_->multiprocessors);
     const uint32_t places = multiprocessors * at_once / cluster;
     const auto blocks_of = [](uint32_t tiles, uint32_t rounds) {
       return (tiles + rounds - 1) / rounds;
@@ -154,9 +154,8 @@ class TogetherLaunch : public Runnable, public Awaiting {
     uint32_t end = 0, first_grid[3] = {1, 1, 1};
     for (size_t i = 0; i < members_.size(); ++i) {
       uint32_t grid[3] = {1, 1, 1};
-      ATTACCA_TRY_VOID(build_one(members_[i], built.of_member[i],
-                                 toolbox_->device().info().sm_count, memory + i * layout_.stride,
-                                 grid));
+      ATTACCA_TRY_VOID(build_one(members_[i], built.of_member[i], kernel_->multiprocessors,
+                                 memory + i * layout_.stride, grid));
       if (i == 0) std::copy(std::begin(grid), std::end(grid), first_grid);
       ATTACCA_CHECK(grid[1] == first_grid[1] && grid[2] == first_grid[2],
                     "grids of problems launched together differ");

@@ -1,5 +1,7 @@
 #include "launch/toolbox.hpp"
 
+#include <algorithm>
+
 #include "fmt/format.h"
 
 namespace attacca::launch {
@@ -22,7 +24,39 @@ std::vector<std::string> metadata_of(const Bundle& bundle) {
 
 constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
 
+// How many of the device's multiprocessors the template's blocks fill at once. A cluster's blocks
+// run beside each other, so those of more than two may leave some multiprocessors without any.
+Result<int> filled_multiprocessors(const gpu::DeviceInfo& device, const gpu::Function& function,
+                                   const templates::Template& form) {
+  const int cluster = form.cluster_m * form.cluster_n * form.cluster_k;
+  if (cluster <= 2) return device.sm_count;
+  const auto shared = static_cast<uint32_t>(form.shared_bytes);
+  ATTACCA_TRY(const int blocks, function.max_blocks_per_sm(form.threads, shared));
+  ATTACCA_TRY(const int clusters,
+              function.max_clusters({.grid = {static_cast<uint32_t>(cluster), 1, 1},
+                                     .block = {static_cast<uint32_t>(form.threads), 1, 1},
+                                     .shared_bytes = shared}));
+  return std::clamp(clusters * cluster / std::max(blocks, 1), 1, device.sm_count);
+}
+
 }  // namespace
+
+Result<Kernel> load_kernel(const gpu::Device& device, std::span<const char> image,
+                           const std::string& entry, const templates::Template* form) {
+  const gpu::Current current(device);
+  ATTACCA_TRY_VOID(current.entered());
+  Kernel kernel;
+  kernel.form = form;
+  ATTACCA_TRY(kernel.module, gpu::Module::load(device, image));
+  ATTACCA_TRY(kernel.function, kernel.module.function(entry));
+  const auto shared = static_cast<uint32_t>(form != nullptr ? form->shared_bytes : 0);
+  if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(kernel.function.allow_shared_bytes(shared));
+  if (form != nullptr) {
+    ATTACCA_TRY(kernel.multiprocessors,
+                filled_multiprocessors(device.info(), kernel.function, *form));
+  }
+  return kernel;
+}
 
 Result<std::shared_ptr<Toolbox>> Toolbox::open(int ordinal) {
   ATTACCA_TRY(gpu::Device device, gpu::Device::open(ordinal));
@@ -79,21 +113,16 @@ Result<std::shared_ptr<const Kernel>> Toolbox::load_once(const std::string& key,
     if (const auto found = kernels_.find(key); found != kernels_.end()) return found->second;
   }
   ATTACCA_TRY(gpu::Cubin cubin, image_of(key, request));
-  gpu::Module module;
-  gpu::Function function;
+  Kernel kernel;
+  kernel.form = form;
   if (device_.is_here()) {
-    const gpu::Current current(device_);
-    ATTACCA_TRY_VOID(current.entered());
-    ATTACCA_TRY(module, gpu::Module::load(device_, *cubin.bytes));
-    ATTACCA_TRY(function, module.function(cubin.kernel));
-    const auto shared = static_cast<uint32_t>(form != nullptr ? form->shared_bytes : 0);
-    if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(function.allow_shared_bytes(shared));
+    ATTACCA_TRY(kernel, load_kernel(device_, *cubin.bytes, cubin.kernel, form));
   }
-  auto kernel =
-      std::make_shared<const Kernel>(Kernel{std::move(module), function, form, cubin.times,
-                                            std::move(cubin.kernel), std::move(cubin.bytes)});
+  kernel.times = cubin.times;
+  kernel.entry = std::move(cubin.kernel);
+  kernel.image = std::move(cubin.bytes);
   const std::lock_guard lock(mutex_);
-  return kernels_.emplace(key, std::move(kernel)).first->second;
+  return kernels_.emplace(key, std::make_shared<const Kernel>(std::move(kernel))).first->second;
 }
 
 Toolbox::Kernels Toolbox::kernels() const {

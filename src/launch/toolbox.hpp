@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 
 #include "gpu/driver/device.hpp"
@@ -21,10 +22,15 @@ struct Kernel {
   gpu::Module module;
   gpu::Function function;
   const templates::Template* form = nullptr;  // null for a helper kernel
-  gpu::CompileTimes times;
+  int multiprocessors = 0;                    // of the device: those that its blocks fill at once
+  gpu::CompileTimes times = {};
   std::string entry = {};
   gpu::Bytes image = {};
 };
+
+// Without its times, entry and image. `form`: null for a helper kernel.
+Result<Kernel> load_kernel(const gpu::Device& device, std::span<const char> image,
+                           const std::string& entry, const templates::Template* form);
 
 // Thread-safe. What was made with it keeps it alive.
 class Toolbox {

@@ -283,6 +283,10 @@ int cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, void*, int, size_t)
   *blocks = 2;
   return note("cuOccupancyMaxActiveBlocksPerMultiprocessor");
 }
+int cuOccupancyMaxActiveClusters(int* clusters, void*, const void*) {
+  *clusters = 30;
+  return note("cuOccupancyMaxActiveClusters");
+}
 int cuLaunchKernel(void*, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared, void* stream, void** parameters, void**) {
   if (state().quiet) return 0;

@@ -48,10 +48,8 @@ const std::shared_ptr<launch::Toolbox>& toolbox() {
 
 // A kernel of nothing: what is launched is not run.
 std::shared_ptr<const launch::Kernel> empty_kernel(const templates::Template& form) {
-  auto module = gpu::Module::load(toolbox()->device(), std::string_view("cubin"));
-  const auto function = module->function(form.kernel);
   return std::make_shared<const launch::Kernel>(
-      launch::Kernel{*std::move(module), *function, &form, {}});
+      *launch::load_kernel(toolbox()->device(), std::string_view("cubin"), form.kernel, &form));
 }
 
 TEST(Legality, WhatIsRankedIsLaunchedAndWhatIsNotHasAReason) {

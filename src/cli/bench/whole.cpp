@@ -10,17 +10,6 @@ namespace attacca::cli {
 namespace {
 
 constexpr int kRounds = 15;
-constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
-
-Result<launch::Kernel> load_image(const launch::Toolbox& toolbox, const templates::Template& form,
-                                  const std::string& path) {
-  ATTACCA_TRY(const std::string image, read_file(path));
-  ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox.device(), image));
-  ATTACCA_TRY(const gpu::Function function, module.function(form.kernel));
-  const auto shared = static_cast<uint32_t>(form.shared_bytes);
-  if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(function.allow_shared_bytes(shared));
-  return launch::Kernel{std::move(module), function, &form, {}};
-}
 
 Status describe(json::Value& line, const std::string& prefix, const launch::Kernel& kernel,
                 double seconds) {
@@ -38,7 +27,9 @@ Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
   ATTACCA_TRY(const Placed placed,
               place_in(toolbox->catalog(), name, args, &toolbox->device().info()));
   ATTACCA_TRY(const auto spliced, toolbox->kernel(placed.request));
-  ATTACCA_TRY(launch::Kernel loaded, load_image(*toolbox, *placed.kernel, image));
+  ATTACCA_TRY(const std::string bytes, read_file(image));
+  ATTACCA_TRY(launch::Kernel loaded,
+              launch::load_kernel(toolbox->device(), bytes, placed.kernel->kernel, placed.kernel));
   const auto whole = std::make_shared<const launch::Kernel>(std::move(loaded));
   ATTACCA_TRY(const tune::OperandSets operands, tune::OperandSets::make(toolbox, placed.problem));
   std::vector<std::unique_ptr<launch::Runnable>> runnables;

@@ -270,6 +270,16 @@ Result<int> Function::max_blocks_per_sm(int threads, size_t shared_bytes) const 
   return blocks;
 }
 
+Result<int> Function::max_clusters(const Launch& launch) const {
+  const auto& [x, y, z] = launch.grid;
+  const auto& [block_x, block_y, block_z] = launch.block;
+  const LaunchConfig config{
+      {x, y, z}, {block_x, block_y, block_z}, launch.shared_bytes, nullptr, nullptr, 0};
+  int clusters = 0;
+  ATTACCA_TRY_VOID(driver_->call(driver_->occupancy_max_clusters, &clusters, function_, &config));
+  return clusters;
+}
+
 Result<Module> Module::load(const Device& device, std::span<const char> image) {
   // PTX must end in a zero byte; a cubin may.
   std::vector<char> terminated(image.begin(), image.end());

@@ -213,6 +213,9 @@ class Function {
   // Must be called once before launches with more than 48 KiB of dynamic shared memory.
   Status allow_shared_bytes(uint32_t bytes) const;
   Result<int> max_blocks_per_sm(int threads, size_t shared_bytes) const;
+  // Of a kernel whose clusters' size was compiled in: the most clusters that run on the device at
+  // once. Not every multiprocessor finds as many others beside it as a cluster needs.
+  Result<int> max_clusters(const Launch& launch) const;
   // `parameters`: a pointer to each of the kernel's parameters. The context of the module must be
   // current (Current).
   Status launch(const Launch& launch, StreamHandle stream, void** parameters) const {
