@@ -13,6 +13,7 @@
 
 #include "ir/graph/tensor.hpp"
 #include "ir/packed/header.hpp"
+#include "tune/routing.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -131,12 +132,8 @@ std::vector<std::byte> random_page(ir::DType dtype, double scale, size_t element
   return page;
 }
 
-// The ends of so many groups, to which random routing gave `rows` rows.
-Status fill_ends(gpu::DeviceMemory& memory, int64_t groups, int64_t rows) {
-  std::vector<int32_t> ends(static_cast<size_t>(groups));
-  std::mt19937 random(20261124);
-  for (int64_t row = 0; row < rows; ++row) ++ends[random() % ends.size()];
-  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+Status fill_ends(gpu::DeviceMemory& memory, Routing routing, int64_t groups, int64_t rows) {
+  const std::vector<int32_t> ends = group_ends(routing, groups, rows);
   return memory.copy_from(ends.data(), ends.size() * sizeof(int32_t));
 }
 
@@ -191,14 +188,17 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
   for_each([&](const Span& span, const problem::View& view) { bytes += bytes_of(span, view); },
            spans, problem.views);
   const auto cache = static_cast<size_t>(device.info().l2_bytes);
-  const size_t sets = std::clamp<size_t>(2 * cache / std::max<size_t>(bytes, 1) + 1, 1, kMostSets);
+  const size_t own = std::clamp<size_t>(2 * cache / std::max<size_t>(bytes, 1) + 1, 1, kMostSets);
+  const bool is_grouped = !problem.products.empty() && problem.products[0].groups;
+  // As many of each routing.
+  const size_t sets = is_grouped ? own + own % 2 : own;
   OperandSets made;
   RandomPages pages;
-  const auto make_one = [&](const problem::View& view, const Span& span,
+  const auto make_one = [&](Routing routing, const problem::View& view, const Span& span,
                             const Contents& content) -> Result<void*> {
     ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes_of(span, view) + 16));
     ATTACCA_TRY_VOID(content.bytes  ? memory.fill(*content.bytes)
-                     : content.ends ? fill_ends(memory, span.count(), content.ends)
+                     : content.ends ? fill_ends(memory, routing, span.count(), content.ends)
                      : content.rows && view.dtype == ir::DType::S64
                          ? fill_rows<int64_t>(memory, span.count(), content.rows)
                      : content.rows
@@ -214,13 +214,14 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
     made.memory_.push_back(std::move(memory));
     return base;
   };
-  for (size_t set = 0; set < sets; ++set) {
+  const auto routing_of = [](size_t set) { return set % 2 == 0 ? Routing::Alike : Routing::Zipf; };
+  for (size_t set = 0; set < own; ++set) {
     problem::Addresses& at = made.sets_.emplace_back();
     Status status;
     at = map(
         [&](const problem::View& view, const Span& span, const Contents& content) -> void* {
           if (!status || content.is_first_a) return nullptr;
-          const Result<void*> one = make_one(view, span, content);
+          const Result<void*> one = make_one(routing_of(set), view, span, content);
           if (!one) status = tl::make_unexpected(one.error());
           return one.value_or(nullptr);
         },
@@ -228,6 +229,15 @@ Result<OperandSets> OperandSets::make(const std::shared_ptr<launch::Toolbox>& to
     ATTACCA_TRY_VOID(status);
     for (size_t i = 0; i < at.products.size(); ++i)
       if (contents.products[i].a.is_first_a) at.products[i].a = at.products[0].a;
+  }
+  for (size_t set = own; set < sets; ++set) {
+    problem::Addresses at = made.sets_[set - own];
+    for (size_t i = 0; i < at.products.size(); ++i) {
+      ATTACCA_TRY(at.products[i].offsets,
+                  make_one(routing_of(set), *problem.views.products[i].offsets,
+                           *spans.products[i].offsets, *contents.products[i].offsets));
+    }
+    made.sets_.push_back(std::move(at));
   }
   return made;
 }

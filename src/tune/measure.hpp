@@ -11,7 +11,8 @@ namespace attacca::tune {
 
 // Device memory for a problem's operands: as many sets as exceed the L2 cache, at most 8, filled
 // with random numbers. Floats are N(0, 1), those of B N(0, 1/K); integers have the full range, but
-// are 0 for a user's kernel.
+// are 0 for a user's kernel. A grouped product has at least two sets, in turn with rows that are
+// drawn for all groups alike and with rows that Zipf's law divides among them.
 class OperandSets {
  public:
   static Result<OperandSets> make(const std::shared_ptr<launch::Toolbox>& toolbox,
