@@ -116,7 +116,8 @@ Model resized(std::vector<std::string> x, std::vector<double> scales, Attributes
 }
 
 const std::vector<std::string> kImage{"N", "2", "H", "8"};
-const std::string kLinear = "linear", kAligned = "align_corners", kAsymmetric = "asymmetric";
+const std::string kLinear = "linear", kCubic = "cubic", kAligned = "align_corners",
+                  kAsymmetric = "asymmetric";
 
 TEST(OnnxResize, ElementsThatAreRepeatedAsOftenAreBroadcast) {
   auto ops = ops_of(resized(kImage, {1, 1, 2, 3}));
@@ -140,6 +141,17 @@ TEST(OnnxResize, LinearIsTwoGathersAnAxis) {
   EXPECT_EQ(read_text(resized(x, {1, 1, 1, 1}, {{"mode", kLinear}})), "x : f32[N, 2, 5, 8]");
 }
 
+TEST(OnnxResize, CubicIsFourGathersAnAxis) {
+  const std::vector<std::string> x{"N", "2", "5", "8"};
+  EXPECT_EQ(ops_of(resized(x, {1, 1, 2, 0.5}, {{"mode", kCubic}}))["gather"], 8);
+  EXPECT_EQ(shape_of_result(resized(x, {1, 1, 1.5, 0.7}, {{"mode", kCubic}})), "[N, 2, 7, 5]");
+  // Whose places are elements.
+  EXPECT_EQ(ops_of(resized(
+                x, {1, 1, 1, 0.5},
+                {{"mode", kCubic}, {"coordinate_transformation_mode", kAsymmetric}}))["gather"],
+            1);
+}
+
 TEST(OnnxResize, SizesOfSymbols) {
   Model model(19);
   model.input("x", {"N", "3", "H", "W"})
@@ -161,7 +173,8 @@ TEST(OnnxResize, WhatItCannotRead) {
   refused(resized(kImage, {1, 1, 2, 1}, {{"mode", kLinear}}), "axis 2 of extent H; 2*H; --dim");
   refused(resized(kImage, {1, 1, 2, 1}, {{"coordinate_transformation_mode", kAligned}}),
           "axis 2 of extent H becomes 2*H");
-  refused(resized(kImage, {1, 1, 1, 2}, {{"mode", std::string("cubic")}}), "mode=cubic");
+  refused(resized(kImage, {1, 1, 1, 2}, {{"mode", std::string("area")}}), "mode=area");
+  refused(resized(kImage, {1, 1, 2, 1}, {{"mode", kCubic}}), "axis 2 of extent H; 2*H; --dim");
   refused(resized(kImage, {1, 1, 1, 2}, {{"nearest_mode", std::string("up")}}), "nearest_mode=up");
   refused(resized(kImage, {1, 1, 1, 2},
                   {{"coordinate_transformation_mode", std::string("tf_crop_and_resize")}}),

@@ -191,7 +191,7 @@ def upsample(case: Case) -> None:
 
 @of("Resize")
 def resize(case: Case) -> None:
-    mode = case.one("nearest", "nearest", "linear")
+    mode = case.one("nearest", "nearest", "linear", *(["cubic"] if case.opset > 10 else []))
     types = (T.FLOAT, T.FLOAT, T.UINT8, T.INT8) if mode == "nearest" else (T.FLOAT,)
     dtype, dims, given = typed(case, *types), image(case), {"mode": mode}
     case.exact = mode == "nearest"
@@ -206,6 +206,8 @@ def resize(case: Case) -> None:
     given["coordinate_transformation_mode"] = case.one(*modes)
     if mode == "nearest" and case.maybe(0.7):
         given["nearest_mode"] = case.one("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    if mode == "cubic" and case.maybe():
+        given |= {"cubic_coeff_a": case.one(-0.5, -0.75), "exclude_outside": case.one(0, 1)}
     sizes = [*dims[:2], *[case.one(1, 2, 3, 4, 7, 10) for _ in range(2)]]
     by_sizes, roi = case.maybe(), case.constant("roi", np.zeros(0, np.float32))
     if case.opset >= 18 and case.maybe():
