@@ -23,9 +23,9 @@ ABSOLUTE = {"Erf": 5e-7, "Tanh": 5e-7, "Sigmoid": 2e-7, "Gelu": 2e-6, "BiasGelu"
 # Sums: an error relative to the largest terms, which cancel.
 SUMS = ("MatMul", "Gemm", "ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare",
         "ReduceLogSum", "ReduceLogSumExp", "GlobalAveragePool", "LayerNormalization",
-        "RMSNormalization",
-        "BatchNormalization", "InstanceNormalization", "MeanVarianceNormalization", "Softmax",
-        "LogSoftmax", "Sum", "Mean", "FastGelu", "BiasGelu", "Selu", "Swish", "DequantizeLinear",
+        "RMSNormalization", "BatchNormalization", "InstanceNormalization", "GroupNormalization",
+        "MeanVarianceNormalization", "LRN", "Softmax", "LogSoftmax", "Sum", "Mean", "FastGelu",
+        "BiasGelu", "Selu", "Swish", "DequantizeLinear",
         "Range", "CumSum", "FusedMatMul", "FusedGemm", "Einsum", "SkipLayerNormalization",
         "SkipSimplifiedLayerNormalization", "SimplifiedLayerNormalization", "RotaryEmbedding",
         "Attention", "MatMulNBits", "DynamicQuantizeMatMul", "MatMulIntegerToFloat", "QGemm",

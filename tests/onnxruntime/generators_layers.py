@@ -189,6 +189,27 @@ def upsample(case: Case) -> None:
     after(case)
 
 
+@of("GroupNormalization")
+def group_normalization(case: Case) -> None:
+    dtype = typed(case, T.FLOAT)
+    groups, each = case.one(1, 2, 3), case.one(1, 2, 4)
+    dims = [case.one(1, 2), groups * each, case.one(2, 5), case.one(1, 4)][:case.one(3, 4)]
+    scales = [groups if case.opset < 21 else groups * each]
+    case.tested([case.input("x", dtype, dims), case.input("scale", dtype, scales),
+                 case.input("b", dtype, scales)], num_groups=groups,
+                **({"epsilon": 1e-3} if case.maybe() else {}))
+
+
+# ONNX Runtime takes odd sizes only.
+@of("LRN")
+def local_response_normalization(case: Case) -> None:
+    dtype = typed(case, T.FLOAT)
+    dims = [case.one(1, 2), case.one(1, 3, 6), case.one(1, 4), case.one(1, 5)]
+    given = {name: case.one(*values) for name, values in
+             (("alpha", (1e-3, 0.5)), ("beta", (0.5, 1.0)), ("bias", (0.5, 2.0))) if case.maybe()}
+    case.tested([case.input("x", dtype, dims)], size=case.one(1, 3, 5, 7), **given)
+
+
 @of("Resize")
 def resize(case: Case) -> None:
     mode = case.one("nearest", "nearest", "linear", *(["cubic"] if case.opset > 10 else []))

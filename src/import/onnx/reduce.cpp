@@ -1,4 +1,4 @@
-// Reductions, softmax and normalisations.
+// Reductions and softmax.
 #include <algorithm>
 #include <limits>
 
@@ -92,26 +92,6 @@ Result<Outputs> flattened_from(Node& node, Along function) {
   return reshape(function(node, reshape(node.expr(x), flattened(shape, axis)), 1), shape);
 }
 
-// The type statistics are computed in: f32 for the narrow floats unless stash_type says otherwise.
-DType stash_type(Node& node, DType dtype) {
-  return node.integer("stash_type", 1) == 1 && dtype != DType::F64 ? DType::F32 : dtype;
-}
-
-std::vector<int64_t> axes_from(int64_t axis, int64_t rank) {
-  std::vector<int64_t> axes;
-  for (; axis < rank; ++axis) axes.push_back(axis);
-  return axes;
-}
-
-// A vector over axis 1 of a tensor of `rank`.
-Expr channels(Node& node, size_t i, int64_t rank) {
-  const Expr x = node.x(i);
-  if (!x.value) return x;
-  Shape shape(static_cast<size_t>(rank), 1);
-  if (rank >= 2 && node.rank(*x.value) == 1) shape[1] = node.shape(*x.value)[0];
-  return rank >= 2 ? reshape(x, shape) : x;
-}
-
 // The product along an axis whose extent is a symbol: each element takes in the one 1, 2, 4 ...
 // places behind it, and the first one is the product. A further 1 stands at the end.
 Expr product_along_symbol(Node& node, const Expr& x, int64_t axis, Shape shape) {
@@ -136,17 +116,6 @@ Expr product_along_symbol(Node& node, const Expr& x, int64_t axis, Shape shape) 
 // x where it is finite, else 0.
 Expr finite_or_zero(const Expr& x) {
   return where(emit(Op::Abs, x) < std::numeric_limits<double>::infinity(), x, scalar_like(x, 0.0));
-}
-
-struct Centred {
-  Expr mean, centred, inverse;  // inverse: 1 / sqrt(var + eps)
-};
-
-Centred centre(const Expr& x, const std::vector<int64_t>& axes, double epsilon) {
-  const Expr mean = reduce(Op::Mean, x, axes, true);
-  const Expr centred = x - mean;
-  const Expr variance = reduce(Op::Mean, emit(Op::Square, centred), axes, true);
-  return {mean, centred, emit(Op::Rsqrt, variance + epsilon)};
 }
 
 }  // namespace
@@ -236,12 +205,6 @@ Result<Outputs> reduce_log_sum_exp(Node& node) {
   return reshape(kept, node.shape(plain));
 }
 
-Result<Outputs> global_pool(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  if (node.rank(x) < 3) return fail("global pooling needs spatial axes");
-  return reduce(node.op(), node.expr(x), axes_from(2, node.rank(x)), true);
-}
-
 Result<Outputs> softmax_axis(Node& node) {
   return along_axis(node, softmax);
 }
@@ -259,85 +222,6 @@ Result<Outputs> log_softmax_axis(Node& node) {
 }
 Result<Outputs> log_softmax_flat(Node& node) {
   return flattened_from(node, log_softmax_of);
-}
-
-Result<Outputs> lp_normalization(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
-  const int64_t p = node.integer("p", 2);
-  if (p != 1 && p != 2) return fail(fmt::format("p={}", p), {}, "use p=1 or p=2");
-  const Op op = p == 1 ? Op::Abs : Op::Square;
-  const Expr sum = reduce(Op::Sum, emit(op, node.expr(x)), {axis}, true);
-  return node.expr(x) / (p == 1 ? sum : emit(Op::Sqrt, sum));
-}
-
-Result<Outputs> layer_normalization(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  const DType dtype = node.dtype(x), stash = stash_type(node, dtype);
-  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
-  const double epsilon = node.real("epsilon", 1e-5);
-  const Centred c = centre(cast(node.expr(x), stash), axes_from(axis, node.rank(x)), epsilon);
-  Expr y = cast(c.centred * c.inverse, dtype) * node.x(1);
-  if (node.has(2)) y = y + node.x(2);
-  ATTACCA_TRY(const Value result, y.value);
-  ATTACCA_TRY(const Value mean, c.mean.value);
-  ATTACCA_TRY(const Value inverse, c.inverse.value);
-  return std::vector<Value>{result, mean, inverse};
-}
-
-Expr layer_norm(Node& node, Value x, size_t scale, size_t bias, double epsilon) {
-  const DType dtype = node.dtype(x);
-  const Centred c =
-      centre(cast(node.expr(x), stash_type(node, dtype)), {node.rank(x) - 1}, epsilon);
-  const Expr y = cast(c.centred * c.inverse, dtype) * node.x(scale);
-  return node.has(bias) ? y + node.x(bias) : y;
-}
-
-Expr rms_norm(Node& node, Value x, size_t scale, int64_t axis, double epsilon) {
-  const DType dtype = node.dtype(x);
-  const Expr in = cast(node.expr(x), stash_type(node, dtype));
-  const Expr square = reduce(Op::Mean, emit(Op::Square, in), axes_from(axis, node.rank(x)), true);
-  return cast(in * emit(Op::Rsqrt, square + epsilon), dtype) * node.x(scale);
-}
-
-Result<Outputs> rms_normalization(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", -1), node.rank(x)));
-  return rms_norm(node, x, 1, axis, node.real("epsilon", 1e-5));
-}
-
-Result<Outputs> batch_normalization(Node& node) {
-  if (node.integer("training_mode", 0) != 0)
-    return fail("BatchNormalization in training mode is not supported", {},
-                "export the model for inference");
-  if (node.integer("spatial", 1) == 0)
-    return fail("BatchNormalization with spatial=0 is not supported", {}, "export with opset 9");
-  for (size_t i = 1; i < 5; ++i)
-    if (node.wants(i))
-      return fail("BatchNormalization yields statistics", {}, "export for inference");
-  ATTACCA_TRY(const Value x, node.input(0));
-  const int64_t rank = node.rank(x);
-  const double epsilon = node.real("epsilon", 1e-5);
-  const Expr inverse = emit(Op::Rsqrt, channels(node, 4, rank) + epsilon);
-  const Expr centred = node.expr(x) - channels(node, 3, rank);
-  return centred * inverse * channels(node, 1, rank) + channels(node, 2, rank);
-}
-
-Result<Outputs> instance_normalization(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  const int64_t rank = node.rank(x);
-  if (rank < 3) return fail("InstanceNormalization needs spatial axes");
-  const Centred c = centre(node.expr(x), axes_from(2, rank), node.real("epsilon", 1e-5));
-  return c.centred * c.inverse * channels(node, 1, rank) + channels(node, 2, rank);
-}
-
-Result<Outputs> mean_variance_normalization(Node& node) {
-  ATTACCA_TRY(const Value x, node.input(0));
-  const auto listed = node.integer_list("axes").value_or(std::vector<int64_t>{0, 2, 3});
-  ATTACCA_TRY(const std::vector<int64_t> axes, normalise_axes(listed, node.rank(x)));
-  const Expr in = node.expr(x), centred = in - reduce(Op::Mean, in, axes, true);
-  const Expr variance = reduce(Op::Mean, emit(Op::Square, centred), axes, true);
-  return centred / (emit(Op::Sqrt, variance) + 1e-9);
 }
 
 }  // namespace attacca::import
