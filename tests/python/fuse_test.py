@@ -29,6 +29,9 @@ class Text(unittest.TestCase):
                 (lambda x: F.leaky_relu(x, 0.2), "leaky_relu(\"x\", alpha=0.2)"),
                 (lambda x: F.softplus(x), "softplus(\"x\")"),
                 (lambda x: x.to(torch.bfloat16), "cast(\"x\", bf16)"),
+                (lambda x: x.to(torch.bfloat16, False, copy=True), "cast(\"x\", bf16)"),
+                (lambda x: x.to(dtype=torch.bfloat16), "cast(\"x\", bf16)"),
+                (lambda x: x.bfloat16(memory_format=torch.preserve_format), "cast(\"x\", bf16)"),
                 (lambda x: x.astype(np.float16), "cast(\"x\", f16)"),
                 (lambda x: x[:, 1::2], "\"x\"[:, 1::2]"),
                 (lambda x: x[..., :4], "\"x\"[..., :4]"),
@@ -143,6 +146,9 @@ class Meaning(unittest.TestCase):
                 (lambda x: torch.nan_to_num(F.dropout(x)), X3, "training=True"),
                 (lambda x: np.nan_to_num(x, copy=False), x, "copy=False"),
                 (lambda x: x.to("cuda"), X3, "device='cuda'"),
+                (lambda x: x.to(0, torch.float16), X3, "device=0"),
+                (lambda x: x.to(torch.device("cpu"), torch.float16, True), X3, "device=device"),
+                (lambda x: x.to(device="cuda", dtype=torch.float16), X3, "device='cuda'"),
                 (lambda x: x.view(torch.int32), X3, "dtype")]:
             with self.subTest(name), self.assertRaisesRegex(attacca.Error, f"the argument {name}"):
                 attacca.fuse(function)(tensor)

@@ -161,12 +161,20 @@ class Traced:
             raise Error(f"a cast to {dtype}", self._text, f"use one of {_frameworks.SUPPORTED}")
         return self._record.keep(f"cast({self._text}, {name})", name, self._sizes)
 
-    def to(self, dtype: Any = None, *, non_blocking: bool = False, copy: bool = False,
-           memory_format: Any = None) -> Traced:
-        if isinstance(dtype, Traced):
-            dtype = dtype._dtype
-        if isinstance(dtype, str) and dtype not in _DTYPES:
-            raise Error(f"to: the argument device={dtype!r}", self._text,
+    def to(self, *given: Any, dtype: Any = None, device: Any = None, non_blocking: bool = False,
+           copy: bool = False, memory_format: Any = None) -> Traced:
+        """torch's forms: a dtype, a tensor that has it, or a device, which is refused."""
+        for each in given:
+            if isinstance(each, bool):  # non_blocking, copy
+                continue
+            named = isinstance(each, (int, str)) or type(each).__name__ == "device"
+            if named and _dtype_name(each) is None:
+                device = each
+            else:
+                dtype = each
+        dtype = dtype._dtype if isinstance(dtype, Traced) else dtype
+        if device is not None:
+            raise Error(f"to: the argument device={device!r}", self._text,
                         "move the tensor before the call")
         return self._cast(dtype)
 
@@ -179,33 +187,6 @@ class Traced:
             raise Error(f"astype: the argument casting={casting!r}", self._text,
                         "leave that argument out")
         return self._cast(dtype)
-
-    def float(self) -> Traced:
-        return self._cast("f32")
-
-    def half(self) -> Traced:
-        return self._cast("f16")
-
-    def bfloat16(self) -> Traced:
-        return self._cast("bf16")
-
-    def double(self) -> Traced:
-        return self._cast("f64")
-
-    def int(self) -> Traced:
-        return self._cast("s32")
-
-    def long(self) -> Traced:
-        return self._cast("s64")
-
-    def char(self) -> Traced:
-        return self._cast("s8")
-
-    def byte(self) -> Traced:
-        return self._cast("u8")
-
-    def bool(self) -> Traced:
-        return self._cast("bool")
 
     @property
     def T(self) -> Any:
@@ -238,6 +219,22 @@ class Traced:
                 for a in (arg if isinstance(arg, (tuple, list)) else (arg,))]
         return call_torch(next(a._record for a in flat if isinstance(a, cls)), function, args,
                           keywords)
+
+
+# torch's methods that cast.
+_CASTS = {"float": "f32", "half": "f16", "bfloat16": "bf16", "double": "f64", "int": "s32",
+          "long": "s64", "char": "s8", "byte": "u8", "bool": "bool"}
+
+
+def _casts() -> None:
+    def method(dtype: str) -> Callable[..., Traced]:
+        return lambda self, memory_format=None: self._cast(dtype)
+
+    for name, dtype in _CASTS.items():
+        setattr(Traced, name, method(dtype))
+
+
+_casts()
 
 
 def _operators() -> None:
