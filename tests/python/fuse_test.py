@@ -187,14 +187,33 @@ class Meaning(unittest.TestCase):
                               x.bfloat16(), x.double(), (x.int() // 2) % 3), x)
         self.check(lambda x: x.bool(), NANS)
 
+    def at(self, index):
+        return lambda x: x[index] * 2
+
     def test_slices_beyond_the_axis(self):
         self.check(lambda x: (x[:0], x[:100, 3:50], x[-3:, -4:-1], x[7:9], x[2:1], x[..., ::2]), X)
-        with self.assertRaisesRegex(attacca.Error, "the index 1.5|use slices"):
-            attacca.fuse(lambda x: x[1.5:])(X)
+        for index, error in ((slice(1.5, None), "the index slice"), (1.0, "the index 1.0"),
+                             (True, "the index True"), ([0, 1], "the index"),
+                             (torch.tensor([0]), "the index tensor"), (6, "of an axis of 6"),
+                             (-7, "of an axis of 6"), ((0, 0, 0), "3 indices of a tensor with 2"),
+                             ((..., ...), "several")):
+            with self.assertRaisesRegex(attacca.Error, error):
+                attacca.fuse(self.at(index))(X)
         for function in (lambda x: x[::-1], lambda x: divmod(x, 2), lambda x: x.__iadd__(1),
                          lambda x: float(x)):
             with self.assertRaisesRegex(attacca.Error, "step|operator|value"):
                 attacca.fuse(function)(X)
+
+    def test_indices_that_remove_and_add_axes(self):
+        for index in (0, -1, (slice(None), None), (..., None), (..., 3), (1, ..., None), None,
+                      (None, ..., None), (slice(1, 3), None, 2), (0, 5), np.int64(2),
+                      (..., slice(2)), (slice(None), -1, None), slice(None), ...):
+            with self.subTest(index):
+                self.check(self.at(index), X)
+                self.check(self.at(index), X.numpy())
+        def symbolic(x: "[B, 3, 4]"):
+            return x[:, 0], x[..., None] * 2, x[0], x[:, None, 1:, -1], x[-1, 0]
+        self.check(symbolic, X3)
 
     def test_epilogues_of_integers_divide_as_the_framework_does(self):
         a, b = torch.full((4, 16), 3, dtype=torch.int8), torch.ones(16, 8, dtype=torch.int8)
@@ -221,6 +240,7 @@ class Values(unittest.TestCase):
     def same(self, function, *args):
         got, want = attacca.fuse(function)(*args), function(*args)
         for g, w in zip(*(r if isinstance(r, tuple) else (r,) for r in (got, want))):
+            self.assertEqual(np.shape(g), np.shape(w))
             np.testing.assert_allclose(np.asarray(g), np.asarray(w), rtol=2e-5, atol=2e-5)
 
     def test_blocks_of_torch(self):
@@ -295,6 +315,20 @@ class Values(unittest.TestCase):
         x, w = x.float().numpy(), w.float().numpy()
         got = attacca.fuse(flat)(x, w)
         np.testing.assert_allclose(got, flat(x, w), rtol=1e-5, atol=1e-5)
+
+    def test_products_with_vectors(self):
+        shapes = (((8,), (8, 5)), ((3, 8), (8,)), ((8,), (8,)), ((2, 3, 8), (8,)),
+                  ((8,), (2, 8, 5)), ((1,), (1,)))
+        for dtype in (torch.float32, torch.float16, torch.int32):
+            for shape, other in shapes:
+                x, w = (torch.randint(-4, 5, each).to(dtype) for each in (shape, other))
+                self.same(lambda x, w: torch.matmul(x, w).clamp(max=9) + 1, x, w)
+        x, w, bias = torch.randn(8), torch.randn(5, 8), torch.randn(5)
+        self.same(lambda x, w, bias: F.gelu(F.linear(x, w, bias)), x, w, bias)
+        self.same(lambda x, w: F.linear(w, x[0]), torch.randn(1, 4, 8), w)
+        self.same(lambda x, w: np.maximum(x @ w, 0), x.numpy(), w.t().numpy())
+        with self.assertRaisesRegex(attacca.Error, r"a product of \(8,\) with \(5, 8\)"):
+            attacca.fuse(lambda x, w: x @ w)(x, w)
 
     def test_symbolic_sizes_are_not_read(self):
         """A number computed from one would hold for the first call alone."""
@@ -485,7 +519,7 @@ class Errors(unittest.TestCase):
                  "Tensor inside the function.*arguments"),
                 (lambda: attacca.fuse(lambda x: F.silu(x, inplace=True))(X),
                  "silu: the argument inplace=True"),
-                (lambda: attacca.fuse(lambda x: x[0])(X), "index 0.*slices"),
+                (lambda: attacca.fuse(lambda x: x[6])(X), "index 6 of an axis of 6.*within"),
                 (lambda: attacca.fuse(lambda x: 3)(X), "returns a int"),
                 (lambda: attacca.fuse(lambda x: ())(X), "must return a tensor"),
                 (lambda: attacca.fuse(lambda x: [row * 2 for row in x])(X), "iterates.*unbind"),

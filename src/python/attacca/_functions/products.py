@@ -10,33 +10,60 @@ from .values import FLOATS, broadcast_shapes, cast, is_number, known_dtype, lite
 
 def product_sizes(call: Call, a: Any, b: Any, transposed: bool = False) -> Callable[[],
                                                                                     Sequence[int]]:
+    """Of matrices, as which vectors count: the first operand's is a row, the second's a column."""
     def sizes() -> Sequence[int]:
-        one, other = list(call.sizes(a)), list(call.sizes(b))
+        one, other = as_row(call.sizes(a)), as_column(call.sizes(b))
         if transposed:
             other[-2:] = other[:-3:-1]
         if one[-1] != other[-2]:
-            raise Refused(f"a product of {tuple(one)} with {tuple(other)}")
+            raise Refused(f"a product of {tuple(call.sizes(a))} with "
+                          f"{tuple(other if transposed else call.sizes(b))}")
         return [*broadcast_shapes([one[:-2], other[:-2]]), one[-2], other[-1]]
     return sizes
 
 
-def matrices(call: Call, *tensors: Any) -> None:
-    if any(len(call.sizes(t)) < 2 for t in tensors):
-        raise Refused("a product with a vector")
+def as_row(sizes: Sequence[int]) -> list[int]:
+    return [1, *sizes] if len(sizes) == 1 else list(sizes)
+
+
+def as_column(sizes: Sequence[int]) -> list[int]:
+    return [*sizes, 1] if len(sizes) == 1 else list(sizes)
+
+
+def as_matrices(call: Call, a: Any, b: Any, one: str, other: str) -> tuple[str, str]:
+    """The expressions of two operands, where vectors are a row and a column."""
+    if not (call.sizes(a) and call.sizes(b)):
+        raise Refused("a product with a scalar")
+    if len(call.sizes(a)) == 1:
+        one = call.reshape(one, lambda: as_row(call.sizes(a))).text
+    if len(call.sizes(b)) == 1:
+        other = call.reshape(other, lambda: as_column(call.sizes(b))).text
+    return one, other
+
+
+def without_vectors(call: Call, a: Any, b: Any, made: Made) -> Made:
+    """A product of matrices without the axes that were added to vectors."""
+    row, column = len(call.sizes(a)) == 1, len(call.sizes(b)) == 1
+    if not (row or column):
+        return made
+    def sizes() -> Sequence[int]:
+        *batches, rows, columns = made.sizes()
+        return [*batches, *([] if row else [rows]), *([] if column else [columns])]
+    return call.reshape(made.text, sizes)
 
 
 @writes("mm bmm matmul", "matmul")
 def _matmul(call: Call, self: Any, mat2: Any, out_dtype: Any = None) -> Made:
-    matrices(call, self, mat2)
-    sizes, dtype = product_sizes(call, self, mat2), call.result
-    own = {known_dtype(call, self), known_dtype(call, mat2)}
-    if own == {dtype} and dtype not in ("s8", "u8", "bool"):
-        return Made(f"{call.text(self)} @ {call.text(mat2)}", sizes)
+    dtype = call.result
     if dtype in ("s8", "u8", "bool"):
         raise Refused(f"a product of dtype {dtype}")
-    if own <= set(FLOATS) and promoted([*own, dtype]) == dtype and promoted(own) != dtype:
-        return Made(f"matmul({call.text(self)}, {call.text(mat2)}, out={dtype})", sizes)
-    return Made(f"{cast(call, self, dtype)} @ {cast(call, mat2, dtype)}", sizes)
+    own = {known_dtype(call, self), known_dtype(call, mat2)}
+    wider = own <= set(FLOATS) and promoted([*own, dtype]) == dtype and promoted(own) != dtype
+    texts = (call.text(self), call.text(mat2)) if wider else (cast(call, self, dtype),
+                                                              cast(call, mat2, dtype))
+    a, b = as_matrices(call, self, mat2, *texts)
+    text = f"matmul({a}, {b}, out={dtype})" if wider else f"{a} @ {b}"
+    return without_vectors(call, self, mat2, Made(text, product_sizes(call, self, mat2)))
 
 
 def _accumulated(call: Call, a: str, b: str) -> str:
@@ -76,10 +103,11 @@ def _same_dtype(call: Call, *tensors: Any) -> None:
 @writes("linear", "")
 def _linear(call: Call, self: Any, weight: Any, bias: Any = None) -> Made:
     _same_dtype(call, self, weight, *([] if bias is None else [bias]))
-    if len(call.sizes(weight)) != 2 or len(call.sizes(self)) < 2:
-        raise Refused("a product with a vector")
-    sizes, transposed = product_sizes(call, self, weight, True), f"transpose({call.text(weight)})"
-    if bias is None:
-        return Made(f"{call.text(self)} @ {transposed}", sizes)
-    return Made(rounded_result(
-        call, f"{_accumulated(call, call.text(self), transposed)} + {call.text(bias)}"), sizes)
+    if len(call.sizes(weight)) != 2:
+        raise Refused(f"a weight of shape {tuple(call.sizes(weight))}")
+    sizes = product_sizes(call, self, weight, True)
+    a, transposed = as_matrices(call, self, weight, call.text(self),
+                                f"transpose({call.text(weight)})")
+    text = f"{a} @ {transposed}" if bias is None else rounded_result(
+        call, f"{_accumulated(call, a, transposed)} + {call.text(bias)}")
+    return without_vectors(call, self, weight, Made(text, sizes))

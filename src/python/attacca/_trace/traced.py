@@ -5,6 +5,7 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 from .. import _frameworks
@@ -12,6 +13,7 @@ from .._arguments import LONG_NAMES
 from .._errors import Error
 from .._functions.parts import slice_size
 from .._functions.table import BY_ATEN, BY_NUMPY
+from .._functions.values import Extent
 from .calls import OPERATORS, call_method, call_numpy, call_torch, numpy_dtype, unknown
 
 # Names of dtypes in numpy, in torch and in the text form.
@@ -119,31 +121,62 @@ class Traced:
 
     def __getitem__(self, index: Any) -> Traced:
         given = list(index) if isinstance(index, tuple) else [index]
-        after = given.index(Ellipsis) if any(part is Ellipsis for part in given) else len(given)
-        rest = len(self._sizes) - sum(part is not Ellipsis for part in given)
+        of_axes = sum(part is not Ellipsis and part is not None for part in given)
+        rest = len(self._sizes) - of_axes
         if rest < 0:
-            raise Error(f"{len(given)} indices of a tensor with {len(self._sizes)} axes",
+            raise Error(f"{of_axes} indices of a tensor with {len(self._sizes)} axes",
                         self._text, "leave some out")
-        whole = given[:after] + [slice(None)] * rest + given[after + 1:]
-        parts, sizes = [], []
-        for part, extent in zip(whole, self._sizes):
-            text, size = self._range(part, extent)
+        after = next((i for i, part in enumerate(given) if part is Ellipsis), None)
+        if sum(part is Ellipsis for part in given) > 1:
+            raise Error("an index with several ...", self._text, "write one")
+        whole = [*given[:after], *[slice(None)] * rest, *([] if after is None
+                                                          else given[after + 1:])]
+        parts, sliced, sizes, axes = [], [], [], iter(self._sizes)
+        for part in whole:
+            if part is None:  # a new axis
+                sizes.append(1)
+                continue
+            text, size = self._range(part, next(axes))
             parts.append(text)
-            sizes.append(size)
-        if after < len(given):
-            parts[after:after + rest] = ["..."]
+            sliced.append(size)
+            if isinstance(part, slice):
+                sizes.append(size)
+        if after is not None:
+            before = sum(part is not None for part in given[:after])
+            parts[before:before + rest] = ["..."]
         elif rest:
-            del parts[len(given):]
-        return self._record.keep(f"{self._text}[{', '.join(parts)}]", self._dtype, sizes)
+            del parts[of_axes:]
+        kept = self
+        if len(sizes) == len(sliced) == len(whole) or not {":", "..."}.issuperset(parts):
+            kept = self._record.keep(f"{self._text}[{', '.join(parts)}]", self._dtype, sliced)
+        return kept if all(isinstance(part, slice) for part in whole) else kept._reshaped(sizes)
+
+    def _reshaped(self, sizes: Sequence[int]) -> Traced:
+        if self._record.inline:
+            raise Error("an index that removes or adds axes in an epilogue", self._text,
+                        "index operands before the call: an epilogue sees one element at a time")
+        texts = [each.text if isinstance(each, Extent) else str(each) for each in sizes]
+        if None in texts:
+            raise Error("an index of a tensor with a size that has no name", self._text,
+                        "use slices: x[1:2] for x[1]")
+        return self._record.keep(f"reshape({self._text}, [{', '.join(map(str, texts))}])",
+                                 self._dtype, sizes)
 
     def _range(self, part: Any, extent: int) -> tuple[str, int]:
+        """A slice's text and size. A number is the slice that has it."""
         try:
             if not isinstance(part, slice):
-                raise TypeError
+                if isinstance(part, bool) or not isinstance(part, Integral):
+                    raise TypeError
+                at = int(part)
+                if type(extent) is int and not -extent <= at < extent:
+                    raise Error(f"the index {at} of an axis of {extent}", self._text,
+                                "use one within the axis")
+                part = slice(at, at + 1 or None)
             begin, end, step = (None if b is None else operator.index(b)
                                 for b in (part.start, part.stop, part.step))
         except TypeError:
-            raise Error(f"the index {part!r}", self._text, "use slices: x[1:2] for x[1]") from None
+            raise Error(f"the index {part!r}", self._text, "use slices, numbers and None") from None
         if step == 0 or (step is not None and step < 0 and "torch" in self._record.frameworks):
             raise Error(f"a slice with step {step}", self._text, "use a step of 1 or more")
         size = slice_size(extent, begin, end, step or 1)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..._functions.pointwise import pointwise
-from ..._functions.products import matrices, product_sizes, rounded_result
+from ..._functions.products import product_sizes, rounded_result
 from ..._functions.table import BY_ATEN, Made, Refused, Row, Writer
 from ..._functions.values import FLOATS, cast, is_number, number
 from .._ops.quantized import product_text, weights_text
@@ -65,7 +65,6 @@ def _convert(call: Any, self: Any, dtype: Any = None, device: Any = None,
 
 @_writes("aten._int_mm")
 def _int_mm(call: Any, self: Any, mat2: Any) -> Made:
-    matrices(call, self, mat2)
     return Made(f"matmul({call.text(self)}, {call.text(mat2)}, out=s32)",
                 product_sizes(call, self, mat2))
 
