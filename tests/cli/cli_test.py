@@ -119,7 +119,10 @@ class Profile(Cli):
         self.assertEqual(len(products), len(regions))  # the constant's sum is computed before
         self.assertEqual(profile["regions"],
                          sorted(profile["regions"], key=lambda each: -each["us"]))
-        small, wide, _ = (each["us"] for _, each in sorted(products.items()))
+        # The least of three runs: other processes may slow one.
+        runs = [report] + [json.loads(self.profiled("--profile", "--json")) for _ in range(2)]
+        small, wide, _ = (min(each["us"] for run in runs for each in run["profile"]["regions"]
+                              if each["region"] == number) for number in sorted(products))
         self.assertGreater(wide, 4 * small)
         self.assertEqual(products[min(products)]["outputs"], ["h: f32[M, 512]"])
         total = sum(each["us"] for each in profile["regions"])
