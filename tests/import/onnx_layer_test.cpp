@@ -152,6 +152,13 @@ TEST(OnnxResize, CubicIsFourGathersAnAxis) {
             1);
 }
 
+TEST(OnnxResize, NoElementsRemain) {
+  const std::vector<std::string> x{"1", "2", "1", "4"};
+  for (const std::string& mode : {std::string("nearest"), kLinear, kCubic})
+    EXPECT_EQ(shape_of_result(resized(x, {1, 1, 0.3, 1}, {{"mode", mode}})), "[1, 2, 0, 4]")
+        << mode;
+}
+
 TEST(OnnxResize, SizesOfSymbols) {
   Model model(19);
   model.input("x", {"N", "3", "H", "W"})

@@ -230,7 +230,7 @@ Expr sums_along(Node& node, const Expr& x, size_t rank, size_t axis, const Taps&
     }
     sum = sum ? *sum + term : term;
   }
-  return *sum;
+  return sum ? *sum : elements_at(node, x, axis, taps.at[0]);  // none: of no elements
 }
 
 Status check_resized(const std::vector<ResizedAxis>& axes) {
