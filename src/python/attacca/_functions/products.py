@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .table import Call, Made, Refused, writes
-from .values import FLOATS, broadcast_shapes, cast, is_number, known_dtype, literal, promoted
+from .values import (FLOATS, broadcast_shapes, cast, is_number, known_dtype, list_text, literal,
+                     promoted)
 
 
 def product_sizes(call: Call, a: Any, b: Any, transposed: bool = False) -> Callable[[],
@@ -35,10 +36,15 @@ def as_matrices(call: Call, a: Any, b: Any, one: str, other: str) -> tuple[str, 
     if not (call.sizes(a) and call.sizes(b)):
         raise Refused("a product with a scalar")
     if len(call.sizes(a)) == 1:
-        one = call.reshape(one, lambda: as_row(call.sizes(a))).text
+        one = _reshaped(call, one, as_row(call.sizes(a)))
     if len(call.sizes(b)) == 1:
-        other = call.reshape(other, lambda: as_column(call.sizes(b))).text
+        other = _reshaped(call, other, as_column(call.sizes(b)))
     return one, other
+
+
+def _reshaped(call: Call, text: str, sizes: Sequence[int]) -> str:
+    """Of an operand: an FX node's ``call.reshape`` has the sizes of its result."""
+    return f"reshape({text}, {list_text([call.extent_text(e) for e in sizes])})"
 
 
 def without_vectors(call: Call, a: Any, b: Any, made: Made) -> Made:
