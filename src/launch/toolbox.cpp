@@ -22,8 +22,6 @@ std::vector<std::string> metadata_of(const Bundle& bundle) {
   return all;
 }
 
-constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
-
 // How many of the device's multiprocessors the template's blocks fill at once. A cluster's blocks
 // run beside each other, so those of more than two may leave some multiprocessors without any.
 Result<int> filled_multiprocessors(const gpu::DeviceInfo& device, const gpu::Function& function,
@@ -49,9 +47,8 @@ Result<Kernel> load_kernel(const gpu::Device& device, std::span<const char> imag
   kernel.form = form;
   ATTACCA_TRY(kernel.module, gpu::Module::load(device, image));
   ATTACCA_TRY(kernel.function, kernel.module.function(entry));
-  const auto shared = static_cast<uint32_t>(form != nullptr ? form->shared_bytes : 0);
-  if (shared > kSharedWithoutAsking) ATTACCA_TRY_VOID(kernel.function.allow_shared_bytes(shared));
   if (form != nullptr) {
+    ATTACCA_TRY_VOID(kernel.function.allow_shared_bytes(static_cast<uint32_t>(form->shared_bytes)));
     ATTACCA_TRY(kernel.multiprocessors,
                 filled_multiprocessors(device.info(), kernel.function, *form));
   }

@@ -17,7 +17,6 @@ constexpr int kDearCost = 20;  // of an op (ops.def)
 
 using epilogue::Role;
 
-constexpr uint32_t kSharedWithoutAsking = 48 * 1024;
 constexpr int64_t kMostBlocks[] = {0x7FFFFFFF, 0xFFFF, 0xFFFF};
 
 // The argument for one parameter at a launch.
@@ -47,8 +46,7 @@ class KernelLaunch : public Runnable {
     ATTACCA_TRY_VOID(current.entered());
     ATTACCA_TRY(gpu::Module module, gpu::Module::load(toolbox->device(), image));
     ATTACCA_TRY(const gpu::Function function, module.function(entry));
-    if (shape.shared_bytes > kSharedWithoutAsking)
-      ATTACCA_TRY_VOID(function.allow_shared_bytes(shape.shared_bytes));
+    ATTACCA_TRY_VOID(function.allow_shared_bytes(shape.shared_bytes));
     return std::unique_ptr<KernelLaunch>(
         new KernelLaunch(toolbox, std::move(module), function, shape));
   }

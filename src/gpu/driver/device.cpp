@@ -259,6 +259,8 @@ Status Function::launch_dependent(const Launch& launch, StreamHandle stream,
 }
 
 Status Function::allow_shared_bytes(uint32_t bytes) const {
+  constexpr uint32_t kWithoutAsking = 48 * 1024;
+  if (bytes <= kWithoutAsking) return {};
   return driver_->call(driver_->function_set_attribute, function_, kMaxDynamicShared,
                        static_cast<int>(bytes));
 }

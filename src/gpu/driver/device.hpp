@@ -210,7 +210,8 @@ class Function {
   // The kernel's registers, and bytes of local memory (spills and arrays), a thread.
   Result<int> registers() const;
   Result<int> local_bytes() const;
-  // Must be called once before launches with more than 48 KiB of dynamic shared memory.
+  // Must be called once before launches with so much dynamic shared memory; up to 48 KiB it does
+  // nothing.
   Status allow_shared_bytes(uint32_t bytes) const;
   Result<int> max_blocks_per_sm(int threads, size_t shared_bytes) const;
   // Of a kernel whose clusters' size was compiled in: the most clusters that run on the device at

@@ -223,9 +223,9 @@ Result<std::vector<int64_t>> normalise_axes(std::vector<int64_t> axes, int64_t r
   return axes;
 }
 
-std::vector<int64_t> all_axes(int64_t rank) {
-  std::vector<int64_t> axes(static_cast<size_t>(rank));
-  std::iota(axes.begin(), axes.end(), 0);
+std::vector<int64_t> axes_from(int64_t first, int64_t rank) {
+  std::vector<int64_t> axes(static_cast<size_t>(std::max<int64_t>(rank - first, 0)));
+  std::iota(axes.begin(), axes.end(), first);
   return axes;
 }
 

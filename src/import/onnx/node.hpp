@@ -107,7 +107,10 @@ class Node {
 using ir::normalise_axis;
 // Ascending; an error for one named twice.
 Result<std::vector<int64_t>> normalise_axes(std::vector<int64_t> axes, int64_t rank);
-std::vector<int64_t> all_axes(int64_t rank);
+std::vector<int64_t> axes_from(int64_t first, int64_t rank);
+inline std::vector<int64_t> all_axes(int64_t rank) {
+  return axes_from(0, rank);
+}
 
 // The entry's value, made from its numbers if necessary.
 Result<ir::Value> materialise(ir::Graph& graph, Entry& entry);

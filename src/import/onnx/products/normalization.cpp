@@ -18,12 +18,6 @@ DType stash_type(Node& node, DType dtype) {
   return node.integer("stash_type", 1) == 1 && dtype != DType::F64 ? DType::F32 : dtype;
 }
 
-std::vector<int64_t> axes_from(int64_t axis, int64_t rank) {
-  std::vector<int64_t> axes;
-  for (; axis < rank; ++axis) axes.push_back(axis);
-  return axes;
-}
-
 // A vector over axis 1 of a tensor of `rank`.
 Expr channels(Node& node, size_t i, int64_t rank) {
   const Expr x = node.x(i);

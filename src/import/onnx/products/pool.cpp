@@ -106,9 +106,7 @@ Result<Outputs> average_pool(Node& node) {
 Result<Outputs> global_pool(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   if (node.rank(x) < 3) return fail("global pooling needs spatial axes");
-  std::vector<int64_t> spatial;
-  for (int64_t axis = 2; axis < node.rank(x); ++axis) spatial.push_back(axis);
-  return reduce(node.op(), node.expr(x), spatial, true);
+  return reduce(node.op(), node.expr(x), axes_from(2, node.rank(x)), true);
 }
 
 }  // namespace attacca::import
