@@ -5,8 +5,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .table import Call, Made, Refused, writes
-from .values import (FLOATS, broadcast_shapes, cast, is_number, known_dtype, list_text, literal,
-                     promoted)
+from .values import (
+    FLOATS,
+    broadcast_shapes,
+    cast,
+    is_number,
+    known_dtype,
+    list_text,
+    literal,
+    promoted,
+)
 
 
 def product_sizes(call: Call, a: Any, b: Any, transposed: bool = False) -> Callable[[],
