@@ -2,8 +2,10 @@
 """Whole models of transformers under torch.compile, Inductor beside backend="attacca".
 
 Each case is one model, batch and number of tokens. The time to the first result is taken cold
-(empty caches of Inductor, Triton and Attacca) and warm (again from the caches on disk, the median
-of several in turns); then a call is timed in turns in a CUDA graph and without one. `--parts` adds
+(empty caches of Inductor, Triton and Attacca; the mean of two, in the order A, B, B, A, after one
+that is not counted: whoever compiles a model first in a process takes up to a second longer) and
+warm (again from the caches on disk, the median of several in turns); then a call is timed in turns
+in a CUDA graph and without one. `--parts` adds
 up the kernels of a call by kind instead: the profiler slows all later launches of its process. Rows
 are written as they come, so that a run that its `--minutes` end is whole; run again with the same
 --csv it goes on. models_page.py makes the page of one CSV or of both. Attacca's package must be
@@ -91,14 +93,17 @@ def measure(case, model, inputs, args):
     """A row of the CSV."""
     name, batch, tokens = case
     row = {"model": name, "layers": args.layers, "batch": batch, "tokens": tokens}
-    # The one that compiles first finds the process colder: they take turns.
     order = CONTENDERS if (batch + tokens) % 2 else CONTENDERS[::-1]
-    with tempfile.TemporaryDirectory() as folder:
-        for contender in order:
+    cold = {contender: [] for contender in order}
+    with tempfile.TemporaryDirectory() as folders:
+        start("inductor", model, inputs, args, os.path.join(folders, "first"))
+        for turn, contender in enumerate((*order, *order[::-1])):
+            folder = os.path.join(folders, str(turn // len(order)))
             attacca.torch.reset()
-            row[f"{contender}_cold_s"] = start(contender, model, inputs, args, folder)
+            cold[contender].append(start(contender, model, inputs, args, folder))
             if contender == "attacca":
                 row |= decided()
+        row |= {f"{contender}_cold_s": statistics.mean(of) for contender, of in cold.items()}
         warm = {contender: [] for contender in order}
         for contender in (*order, *order[::-1]) * WARM_PAIRS:
             known = cache_misses()

@@ -55,10 +55,13 @@ def error(ends, result, exact_rows):
     return float(torch.stack(errors).max())
 
 
-def limit(ends, shape, bytes_of_expert, read):
-    """Microseconds that memory (4.3 TB/s) or the tensor cores (700 TFLOP/s) allow. `read`: the rows
-    of x, which, like the result, is of 16 bits."""
-    rows = int(ends[-1])
+def bytes_of(ends, shape, bytes_of_expert, read):
+    """The bytes that must move. `read`: the rows of x, which, like the result, is of 16 bits."""
     touched = int((counts_of(ends) > 0).sum())
-    moved = touched * bytes_of_expert + 2 * (read * shape.k + rows * shape.out)
-    return max(moved / 4.3e6, 2 * rows * shape.n * shape.k / 700e6)
+    return touched * bytes_of_expert + 2 * (read * shape.k + int(ends[-1]) * shape.out)
+
+
+def limit(ends, shape, bytes_of_expert, read):
+    """Microseconds that memory (4.3 TB/s) or the tensor cores (700 TFLOP/s) allow; see bytes_of."""
+    moved = bytes_of(ends, shape, bytes_of_expert, read)
+    return max(moved / 4.3e6, 2 * int(ends[-1]) * shape.n * shape.k / 700e6)

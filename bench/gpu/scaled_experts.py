@@ -6,9 +6,9 @@ bf16, in turns:
         --library build/src/api/libattacca.so --out scaled.csv
 
 Weights have a scale for each 128 x 128 values, rows of x one for each 128. `up` is the product with
-both halves of the weights, then SwiGLU, which is a second kernel; `down` the product times the
-router's weights. Rows of tokens are sorted by expert, and routing draws each token's experts alike
-(uniform) or by Zipf's law with exponent 1 (zipf).
+both halves of the weights and SwiGLU; `down` the product times the router's weights. Rows of tokens
+are sorted by expert, and routing draws each token's experts alike (uniform) or by Zipf's law with
+exponent 1 (zipf).
 
 `attacca_us` is Attacca with scaled blocks, `bf16_us` Attacca with x and weights in bf16,
 `inductor_us` torch._grouped_mm of these and the ops that follow, under torch.compile. `over_bf16`

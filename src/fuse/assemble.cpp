@@ -75,7 +75,14 @@ class Assembly {
     }
     if (work_.packed)
       if (const auto scaled = scaled_operands(facts_, node)) {
-        for (const Value each : scaled->of) need_operands(each);
+        const std::vector<Value>& of_a = graph_[scaled->of[0]].operands;
+        if (gathered_a(work_, node)) {
+          need_operands(facts_.views[of_a[0].id].source);
+          need_source(of_a[1]);
+        } else {
+          need_operands(scaled->of[0]);
+        }
+        need_operands(scaled->of[1]);
         if (graph_[node].op == Op::GroupedMatMul) need_source(graph_[node].operands[2]);
         return;
       }

@@ -52,6 +52,17 @@ void draft_one(Workspace& work, RegionKind kind, Value root, bool growing) {
   work.commit(std::move(draft));
 }
 
+bool scales_blocks(const Workspace& work, Value matmul) {
+  return work.packed && scaled_operands(work.facts, matmul).has_value();
+}
+
+// Whether there are kernels for a gate of such products: not of packed weights or bytes, and of
+// scaled blocks in groups alone.
+bool may_gate(const Workspace& work, Value matmul) {
+  if (inner_weights(work, matmul)) return false;
+  return work.graph()[matmul].op == ir::Op::GroupedMatMul || !scales_blocks(work, matmul);
+}
+
 bool is_gemm(const Workspace& work, Value node) {
   const ir::Op op = work.graph()[node].op;
   return work.schedule.scheduled(node) &&
@@ -68,14 +79,10 @@ void draft_gemms(Workspace& work) {
     if (!is_gemm(work, node) || work.owner[id] != Workspace::kFree) continue;
     std::optional<Draft> gate;
     const auto pair = pairs.find(id);
-    const auto is_special = [&](Value matmul) {
-      return inner_weights(work, matmul).has_value() ||
-             (work.packed && scaled_operands(work.facts, matmul).has_value());
-    };
-    // No kernel computes a gate of products of packed weights, bytes or scaled blocks.
-    if (!is_special(node)) {
-      if (pair != pairs.end() && !is_special(pair->second.first) &&
-          !is_special(pair->second.second))
+    if (may_gate(work, node)) {
+      if (pair != pairs.end() && may_gate(work, pair->second.first) &&
+          may_gate(work, pair->second.second) &&
+          scales_blocks(work, pair->second.first) == scales_blocks(work, pair->second.second))
         gate = draft_pair(work, pair->second);
       if (!gate) gate = draft_halves(work, node);
     }

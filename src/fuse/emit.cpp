@@ -325,8 +325,6 @@ void scale_operands(const Facts& facts, const ScaledOperands& scaled, const Shap
   }
 }
 
-constexpr int64_t kScaleBlock = 128;
-
 }  // namespace
 
 std::optional<ScaledOperands> scaled_operands(const Facts& facts, Value matmul) {

@@ -13,6 +13,7 @@
 
 namespace attacca::fuse {
 
+inline constexpr int64_t kScaleBlock = 128;
 // One f32 for each block of an operand. A block of A is 128 values of k in one row, a block of B
 // 128 values of k by 128 columns. The access counts blocks where the operand's counts elements.
 struct BlockScales {

@@ -100,6 +100,9 @@ class Halves {
     narrow_ = shape;
     narrow_.back() = *half;
     narrow_count_ = ir::element_count(narrow_);
+    in_blocks_ = work_.packed && scaled_operands(facts_, matmul_).has_value();
+    // Each half has scales of its own.
+    if (in_blocks_ && !divide(*half, Dim(kScaleBlock))) return std::nullopt;
     // With an extent of 0, all counts would be equal.
     if (narrow_count_.is(0) || !find() || !complete() || !in_place()) return std::nullopt;
     Draft draft = work_.start(RegionKind::GatedGemm, matmul_, narrow_);
@@ -173,7 +176,7 @@ class Halves {
   }
 
   bool complete() const {
-    return (low_ && high_ && !even_ && !odd_) || (even_ && odd_ && !low_ && !high_);
+    return (low_ && high_ && !even_ && !odd_) || (even_ && odd_ && !low_ && !high_ && !in_blocks_);
   }
 
   // Every op before the split reads the product's columns in their own order.
@@ -244,6 +247,7 @@ class Halves {
   Dim narrow_count_;
   std::map<uint32_t, Kind> kinds_;
   bool low_ = false, high_ = false, even_ = false, odd_ = false;
+  bool in_blocks_ = false;  // the product's operands have scales of blocks
 };
 
 }  // namespace

@@ -37,14 +37,32 @@ bool is_in_row(const Dim& first, const Dim& step, const Dim& count, const Dim& w
   return *of <= 0 || *at + (*of - 1) * *by < *whole;
 }
 
-// Whether a value is A of grouped products and nothing else.
-bool only_grouped_products_read(const Facts& facts, Value value) {
+// Whether all that reads a value are nodes that `reads` names, each of which reads it once, as its
+// first operand.
+template <class Reads>
+bool only_first_operand_of(const Facts& facts, Value value, const Reads& reads) {
   const std::vector<Value>& users = facts.users[value.id];
   return !facts.is_output[value.id] && std::all_of(users.begin(), users.end(), [&](Value user) {
     const ir::Node& node = facts.graph[user];
-    return node.op == Op::GroupedMatMul && node.operands[0] == value &&
+    return reads(user) && node.operands[0] == value &&
            std::count(node.operands.begin(), node.operands.end(), value) == 1;
   });
+}
+
+// Whether a value is A of grouped products and nothing else.
+bool only_grouped_products_read(const Facts& facts, Value value) {
+  return only_first_operand_of(
+      facts, value, [&](Value user) { return facts.graph[user].op == Op::GroupedMatMul; });
+}
+
+// The gathered rows that a scale_blocks, A of grouped products, multiplies by their scales.
+std::optional<GatheredRows> rows_of_blocks(const Facts& facts, Value scaled) {
+  const View& view = facts.views[facts.graph[scaled].operands[0].id];
+  const bool alone =
+      only_grouped_products_read(facts, scaled) &&
+      only_first_operand_of(facts, view.source, [&](Value user) { return user == scaled; });
+  if (!alone || !is_dense(facts, view.source, view.access)) return std::nullopt;
+  return rows_of(facts, view.source);
 }
 
 }  // namespace
@@ -53,6 +71,11 @@ std::optional<GatheredRows> gathered_a(const Workspace& work, Value matmul) {
   if (!is_product(work.graph()[matmul].op)) return std::nullopt;
   const Value a = work.graph()[matmul].operands[0];
   const View& view = work.facts.views[a.id];
+  if (work.packed)
+    if (const auto scaled = scaled_operands(work.facts, matmul))
+      return work.grouped_rows && work.graph()[matmul].op == Op::GroupedMatMul
+                 ? rows_of_blocks(work.facts, scaled->of[0])
+                 : std::nullopt;
   const bool grouped = work.grouped_rows && only_grouped_products_read(work.facts, view.source);
   if (!work.rows && !grouped) return std::nullopt;
   const ir::Shape& shape = work.graph().type(view.source).shape;

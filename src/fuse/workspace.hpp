@@ -182,7 +182,7 @@ struct GatheredRows {
   Access access;  // over [rows, columns]
   epilogue::RowIndex rows;
 };
-// Of the gather whose result, as it is, is A of this product.
+// Of the gather whose result, as it is, is A of this product, or the numbers of A's blocks.
 std::optional<GatheredRows> gathered_a(const Workspace& work, ir::Value matmul);
 // Of the gather that an operand of a member reads, seen in a frame.
 std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,

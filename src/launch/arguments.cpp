@@ -86,7 +86,8 @@ attacca_gemm_arguments describe(const problem::Problem& problem, const Template&
     }
     if (const auto& scales = problem.views.products[0].scales) {
       arguments.scale_a = operand(scales->a);
-      arguments.scale_b = operand(scales->b);
+      arguments.scale_b = operand(*factors[0].scales);
+      if (factors.size() > 1) arguments.scale_b1 = operand(*factors[1].scales);
     }
     if (const auto& ends = problem.views.products[0].offsets) {
       arguments.groups = static_cast<int32_t>(*problem.products[0].groups);
@@ -179,7 +180,10 @@ void set_addresses(const problem::Problem& problem, std::span<const problem::Fac
       set_codes(problem, factors[i], at, arguments.codes, i);
     if (const auto& scales = views.products[0].scales) {
       arguments.scale_a.pointer = first_element(at.products[0].scales->a, scales->a);
-      arguments.scale_b.pointer = first_element(at.products[0].scales->b, scales->b);
+      attacca_operand* const of_b[] = {&arguments.scale_b, &arguments.scale_b1};
+      for (size_t i = 0; i < factors.size(); ++i)
+        of_b[i]->pointer =
+            first_element(at.products[factors[i].product].scales->b, *factors[i].scales);
     }
     if (const auto& ends = views.products[0].offsets)
       arguments.group_ends = first_element(*at.products[0].offsets, *ends);

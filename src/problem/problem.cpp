@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 
 #include "ir/text/text.hpp"
+#include "support/check.hpp"
 
 namespace attacca::problem {
 namespace {
@@ -56,11 +57,18 @@ std::vector<Factor> Problem::factors() const {
     if (input.role != Role::Accumulator) continue;
     const auto product = static_cast<size_t>(input.gemm);
     Factor factor{product, views.products[product].b};
-    const int64_t step = input.column_offset.maybe_value().value_or(0) * factor.b.column_stride;
+    const int64_t first = input.column_offset.maybe_value().value_or(0);
+    const int64_t step = first * factor.b.column_stride;
     factor.b.offset += step;
     while (factor.b.alignment > 1 && step * ir::size_of(factor.b.dtype) % factor.b.alignment != 0)
       factor.b.alignment /= 2;
     factor.b.column_stride *= input.column_step;
+    if (const auto& scales = views.products[product].scales) {
+      ATTACCA_CHECK(first % kScaleBlock == 0 && input.column_step == 1,
+                    "columns that do not begin a block");
+      factor.scales = scales->b;
+      factor.scales->offset += first / kScaleBlock * scales->b.column_stride;
+    }
     all.push_back(factor);
   }
   return all;

@@ -27,9 +27,9 @@ struct View {
   friend bool operator==(const View&, const View&) = default;
 };
 
-// The scales of a product of 8-bit floats: f32 [m, ceil(k / 128)] for A, [ceil(k / 128),
+// The scales of a product of 8-bit floats are f32 [m, ceil(k / 128)] for A, [ceil(k / 128),
 // ceil(n / 128)] for B. The sum over each 128 values of k is multiplied by both scales.
-inline constexpr int64_t kScaleBlock = 128;
+using fuse::kScaleBlock;
 
 // A [m, k] x B [k, n]; `stored` is the dtype that the unfused product writes.
 struct Product {
@@ -58,6 +58,7 @@ struct Product {
 struct Factor {
   size_t product = 0;
   View b = {};
+  std::optional<View> scales = {};  // of the blocks of these columns
 };
 
 // Whether B is bytes, which the product widens to A's dtype of 16 bits.

@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-#define ATTACCA_ABI_VERSION 7
+#define ATTACCA_ABI_VERSION 8
 
 /* A vector that the kernel stages itself for a row or column slot, in the KERNEL's coordinates (the
  * caller exchanges rows and columns for swapped templates): element i of batch b is the `bytes`
@@ -83,8 +83,9 @@ typedef struct {
   attacca_packed packed; /* of templates whose B is packed, or bytes that they widen (zero) */
   /* Of templates that scale blocks: f32 scales [m, k / 128] of A and [k / 128, n / 128] of B, the
    * quotients rounded up. Axes as of a and b; strides are from one block to the next. Of grouped
-   * templates a batch of scale_b is a group. */
-  attacca_operand scale_a, scale_b;
+   * templates a batch of scale_b is a group. scale_a has the product's rows also where an index
+   * names those of A. scale_b1: of gates, B1's. */
+  attacca_operand scale_a, scale_b, scale_b1;
   /* Of grouped templates: the s32 ends of `groups` groups of A's rows, group_stride elements apart,
    * which the kernel alone reads (ir/interpret/groups.hpp). Group e is multiplied by the matrix
    * that lies e * batch_stride elements behind the first one of B, and of B1. `batch` is 1. A batch

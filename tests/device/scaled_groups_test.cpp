@@ -3,6 +3,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
+#include <random>
 
 #include "fmt/format.h"
 
@@ -30,33 +31,61 @@ constexpr const char* kTails[] = {
     "cast(silu(y + gather(e, g)), bf16)",
 };
 
+enum class Gate : uint8_t { None, Halves, Two };
+
 // What of a case varies beside its shape and its tail.
 struct Form {
   bool transposed = true;   // the matrices are (N, K)
   bool along_rows = false;  // the scales of x are (K / 128, R)
+  bool gathered = false;    // an index names the rows of x
+  Gate gate = Gate::None;   // in place of the tail: of one product's halves, or of two products
 };
 
 std::string text_of(const GroupedShape& shape, const Form& form, const char* tail) {
-  const auto [rows, row] =
-      form.transposed ? std::pair(shape.n, shape.k) : std::pair(shape.k, shape.n);
   const auto blocks = [](int extent) { return (extent + 127) / 128; };
+  // Half a product's columns must be whole blocks.
+  const int columns = form.gate == Gate::Halves ? 256 * blocks(shape.n) : shape.n;
+  const int out = form.gate == Gate::Halves ? columns / 2 : columns;
+  const auto [rows, row] =
+      form.transposed ? std::pair(columns, shape.k) : std::pair(shape.k, columns);
+  const auto product = [&](const char* weights, const char* scales) {
+    return fmt::format("grouped_matmul(a, {}(scale_blocks({}, {}, [1, 128, 128])), o)",
+                       form.transposed ? "transpose" : "", weights, scales);
+  };
+  const std::string gate =
+      form.gate == Gate::Halves
+          ? fmt::format("cast(silu(y[:, 0:{0}]) * y[:, {0}:{1}], bf16)", out, columns)
+          : "cast(silu(y) * " + product("w1", "v1") + ", bf16)";
   return fmt::format(
       "graph grouped(x: f8e4m3[{0}, {1}], s: f32[{2}], w: f8e4m3[{3}, {4}, {5}], "
-      "v: f32[{3}, {6}, {7}], o: s32[{3}], b: f32[{8}], t: f32[{0}, 1], r: bf16[{0}, {8}], "
-      "e: f32[{3}, {8}]) {{\n  g = group_ids(o, [{0}])\n"
-      "  y = grouped_matmul(scale_blocks(x, {9}, [1, 128]), "
-      "{10}(scale_blocks(w, v, [1, 128, 128])), o)\n  return {11}\n}}\n",
+      "w1: f8e4m3[{3}, {4}, {5}], v: f32[{3}, {6}, {7}], v1: f32[{3}, {6}, {7}], o: s32[{3}], "
+      "b: f32[{8}], t: f32[{0}, 1], r: bf16[{0}, {8}], e: f32[{3}, {8}], i: s32[{0}]) {{\n"
+      "  a = scale_blocks({9}, {10}, [1, 128])\n  g = group_ids(o, [{0}])\n  y = {11}\n"
+      "  return {12}\n}}\n",
       shape.rows, shape.k,
       form.along_rows ? fmt::format("{}, {}", blocks(shape.k), shape.rows)
                       : fmt::format("{}, {}", shape.rows, blocks(shape.k)),
-      shape.groups, rows, row, blocks(rows), blocks(row), shape.n,
-      form.along_rows ? "transpose(s)" : "s", form.transposed ? "transpose" : "", tail);
+      shape.groups, rows, row, blocks(rows), blocks(row), out, form.gathered ? "gather(x, i)" : "x",
+      form.along_rows ? "transpose(s)" : "s", product("w", "v"),
+      form.gate == Gate::None ? std::string(tail) : gate);
+}
+
+// One of as many rows each, from the last one back for every third.
+ir::Tensor random_index(int rows, uint32_t seed) {
+  std::mt19937 random(seed);
+  ir::Tensor made = *ir::Tensor::make(ir::DType::S32, {rows});
+  for (int64_t at = 0; at < rows; ++at) {
+    const auto row = static_cast<int64_t>(random() % static_cast<uint32_t>(rows));
+    made.set_integer(at, at % 3 == 0 ? row - rows : row);
+  }
+  return made;
 }
 
 Prepared case_of(const GroupedShape& shape, const Form& form, const char* tail, uint32_t kind,
                  ir::Bindings given = {}) {
   const auto seed = static_cast<uint32_t>(shape.rows + 7 * shape.n) + kind;
   given.emplace("o", random_ends(shape.rows, shape.groups, kind, seed));
+  given.emplace("i", random_index(shape.rows, seed));
   Prepared made = prepare_text(text_of(shape, form, tail), std::move(given), seed, ir::Mode::Fp32);
   const problem::Problem& problem = made.each->problem;
   ATTACCA_CHECK(problem.products[0].groups && problem.views.products[0].scales,
@@ -66,11 +95,15 @@ Prepared case_of(const GroupedShape& shape, const Form& form, const char* tail, 
 
 const std::vector<Prepared>& cases() {
   static const std::vector<Prepared> made = [] {
-    constexpr size_t kCount = std::size(kShapes) * std::size(kTails) * 2;
+    constexpr size_t kCount = std::size(kShapes) * std::size(kTails) * 3;
     std::vector<Prepared> prepared(kCount);
     in_parallel(kCount, [&](int i) {
       const auto index = static_cast<size_t>(i);
-      const Form form{.transposed = index % 9 != 4, .along_rows = index % 3 == 1};
+      const size_t round = index / std::size(kShapes);
+      const Form form{.transposed = index % 9 != 4,
+                      .along_rows = index % 3 == 1,
+                      .gathered = round % 3 == 1,
+                      .gate = static_cast<Gate>(index % 4 == 3 ? 1 + index / 4 % 2 : 0)};
       prepared[index] =
           case_of(kShapes[index % std::size(kShapes)], form,
                   kTails[index / std::size(kShapes) % std::size(kTails)], index / 5 % 4);

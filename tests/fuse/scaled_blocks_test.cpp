@@ -114,22 +114,80 @@ TEST(ScaledBlocks, GroupsInOtherBlocksAreComputed) {
             "single a; single c; gemm y = acc");
 }
 
-// No grouped kernel reads both by an index: the rows and their scales are gathered before.
-TEST(ScaledBlocks, RowsThatAnIndexNamesAreGathered) {
-  const std::string body =
-      "r = gather(x, i)\nh = gather(s, i)\na = scale_blocks(r, h, [1, 128])\n"
-      "c = scale_blocks(w, t, [1, 128, 128])\n"
-      "y = grouped_matmul(a, transpose(c), o)\nreturn y";
+const std::string kOfGatheredRows =
+    "r = gather(x, i)\nh = gather(s, i)\na = scale_blocks(r, h, [1, 128])\n"
+    "c = scale_blocks(w, t, [1, 128, 128])\n";
+
+// The rows' scales are few bytes, and gathered before.
+TEST(ScaledBlocks, AnIndexMayNameTheRowsOfGroups) {
+  const std::string body = kOfGatheredRows + "y = grouped_matmul(a, transpose(c), o)\nreturn y";
   const Partition partition = partition_of(graph_text(kGroups, body), gpu_options());
-  EXPECT_EQ(summary(partition), "single r; single h; gemm y = acc");
-  EXPECT_TRUE(partition.regions.back().gemms[0].a.scales);
+  EXPECT_EQ(summary(partition), "single h; gemm y = acc");
+  const GemmOperand& a = partition.regions.back().gemms[0].a;
+  const auto name = [&](ir::Value value) { return partition.graph[value].name; };
+  ASSERT_TRUE(a.scales && a.rows);
+  EXPECT_EQ(name(a.source), "x");
+  EXPECT_EQ(name(a.rows->source), "i");
+  EXPECT_EQ(name(a.scales->source), "h");
 }
 
-TEST(ScaledBlocks, NoGateOfGroupsIsMadeOfThem) {
+TEST(ScaledBlocks, RowsThatOthersReadAreGathered) {
+  for (const char* other : {"z = cast(r, f32)", "z = relu(a)"}) {
+    const std::string body =
+        kOfGatheredRows + "y = grouped_matmul(a, transpose(c), o)\n" + other + "\nreturn y, z";
+    const Partition partition = partition_of(graph_text(kGroups, body), gpu_options());
+    EXPECT_NE(summary(partition).find("single r"), std::string::npos) << summary(partition);
+  }
+  const std::string dense =
+      "r = gather(x, i)\nh = gather(s, i)\n"
+      "a = scale_blocks(r, h, [1, 128])\nc = scale_blocks(v, u, [128, 128])\n"
+      "y = a @ transpose(c)\nreturn y";
+  EXPECT_EQ(summary(partition_of(graph_text("x: f8e4m3[R, 320], s: f32[R, 3], v: f8e4m3[144, 320], "
+                                            "u: f32[2, 3], i: s32[P]",
+                                            dense),
+                                 gpu_options())),
+            "single r; single h; gemm y = acc");
+}
+
+constexpr const char* kGates =
+    "x: f8e4m3[R, 320], s: f32[R, 3], w: f8e4m3[5, 512, 320], t: f32[5, 4, 3], o: s32[5], "
+    "v: f8e4m3[5, 512, 320], u: f32[5, 4, 3]";
+
+TEST(ScaledBlocks, HalvesOfGroupsAreAGate) {
+  const Partition partition = scaled(kOfGroups +
+                                         "h = grouped_matmul(a, transpose(c), o)\n"
+                                         "y = silu(h[:, 0:256]) * h[:, 256:512]\nreturn y",
+                                     kGates);
+  EXPECT_EQ(summary(partition), "gated y = silu(acc0) * acc1");
+}
+
+TEST(ScaledBlocks, TwoProductsOfGroupsAreAGate) {
+  const std::string two =
+      "d = scale_blocks(v, u, [1, 128, 128])\ng = grouped_matmul(a, transpose(c), o)\n"
+      "h = grouped_matmul(a, transpose(d), o)\ny = silu(g) * h\nreturn y";
+  const Partition partition = scaled(kOfGroups + two, kGates);
+  EXPECT_EQ(summary(partition), "gated y = silu(acc0) * acc1");
+  ASSERT_EQ(partition.regions[0].gemms.size(), 2U);
+  for (const Gemm& gemm : partition.regions[0].gemms) EXPECT_TRUE(gemm.a.scales && gemm.b.scales);
+}
+
+// Halves that begin within a block, alternate columns, and numbers beside numbers in blocks.
+TEST(ScaledBlocks, NoGateOfGroupsIsMadeOfParts) {
   EXPECT_EQ(summary(scaled(kOfGroups + "h = grouped_matmul(a, transpose(c), o)\n"
                                        "y = silu(h[:, 0:72]) * h[:, 72:144]\nreturn y",
                            kGroups)),
             "gemm h = acc; pointwise y = silu(full(h[0:])) * full(h[72:])");
+  EXPECT_EQ(summary(scaled(kOfGroups + "h = grouped_matmul(a, transpose(c), o)\n"
+                                       "y = silu(h[:, 0:512:2]) * h[:, 1:512:2]\nreturn y",
+                           kGates))
+                .substr(0, 12),
+            "gemm h = acc");
+  const std::string summed =
+      summary(scaled(kOfGroups + "g = grouped_matmul(a, transpose(c), o)\n"
+                                 "h = grouped_matmul(a, transpose(cast(v, f32)), o)\n"
+                                 "y = silu(g) * h\nreturn y",
+                     kGates));
+  EXPECT_EQ(summed.find("gated"), std::string::npos) << summed;
 }
 
 TEST(ScaledBlocks, NoGateIsMadeOfThem) {

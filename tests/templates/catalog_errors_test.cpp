@@ -148,7 +148,7 @@ TEST(CatalogErrors, AnotherAbiVersion) {
   fs::remove(copy.library());
   fs::copy_file(ATTACCA_OLD_TEMPLATES, copy.library());
   EXPECT_EQ(copy.error().what,
-            "the templates were built for another version than 7 of the builders' interface");
+            "the templates were built for another version than 8 of the builders' interface");
   EXPECT_EQ(copy.error().where, copy.library().string());
   EXPECT_NE(copy.error().fix.find("make gpu"), std::string::npos);
 }

@@ -265,13 +265,17 @@ void Problem::make_scales() {
   const int blocks_k = (arguments_.k + 127) / 128, blocks_n = (arguments_.n + 127) / 128;
   scale_a_ = make_operand(arguments_.m, blocks_k, any(), 32, true);
   scale_b_ = make_matrices(blocks_k, blocks_n, any(), 32, true, matrices());
+  if (info_.accumulators > 1) {
+    scale_b1_ = make_matrices(blocks_k, blocks_n, any(), 32, true, matrices());
+    arguments_.scale_b1 = scale_b1_.view;
+  }
   arguments_.scale_a = scale_a_.view;
   arguments_.scale_b = scale_b_.view;
 }
 
-float Problem::scale(int batch, int m, int n, int k) const {
+float Problem::scale(const Operand& of_b, int batch, int m, int n, int k) const {
   if (!info_.scaled_blocks) return 1;
-  const attacca_operand &a = scale_a_.view, &b = scale_b_.view;
+  const attacca_operand &a = scale_a_.view, &b = of_b.view;
   return decode(read(a.pointer, offset(a, batch, m, k / 128), 4), 32) *
          decode(read(b.pointer, offset(b, matrix_of(batch, m), k / 128, n / 128), 4), 32);
 }
@@ -525,7 +529,7 @@ float Problem::product(int s, int batch, int m, int n) const {
   const int row = row_of_a(m);
   float sum = 0, block_scale = 1;
   for (int k = 0; k < arguments_.k; ++k) {
-    if (k % 128 == 0) block_scale = scale(batch, m, n, k);
+    if (k % 128 == 0) block_scale = scale(s == 0 ? scale_b_ : scale_b1_, batch, m, n, k);
     const float weight = decode_weight(k);
     const uint32_t raw =
         row < 0 ? 0xffff : read(a_.view.pointer, offset(a_.view, batch, row, k), bytes);

@@ -53,7 +53,7 @@ class Problem {
   void choose_codes();
   void make_codes();
   void make_scales();
-  float scale(int batch, int m, int n, int k) const;
+  float scale(const Operand& of_b, int batch, int m, int n, int k) const;
   int matrices() const { return info_.grouped ? arguments_.groups : arguments_.batch; }
   int matrix_of(int batch, int m) const;
   int batch_of(int batch, int m) const;
@@ -69,7 +69,7 @@ class Problem {
   bool making_a_ = false;
   bool whole_ = false;  // all operands allow whole chunks
   attacca_gemm_arguments arguments_{};
-  Operand a_, b_, b1_, scale_a_, scale_b_, full_[4], output_[2];
+  Operand a_, b_, b1_, scale_a_, scale_b_, scale_b1_, full_[4], output_[2];
   std::vector<int32_t> ends_;        // of a grouped product's groups, with others between them
   std::vector<int64_t> group_ends_;  // what these mean
   std::vector<int64_t> named_;       // the index of A's rows, with others between them

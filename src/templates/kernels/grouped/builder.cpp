@@ -19,8 +19,7 @@ struct GroupedWeights {
   static void fill_rows(const attacca_gemm_arguments& g, Params& all) {
     fill_groups(g, all.operands, all.weights);
 #if SCALED
-    all.weights.scale_a = g.scale_a;
-    all.weights.scale_b = g.scale_b;
+    fill_scales(g, all.weights);
 #endif
   }
 

@@ -28,7 +28,7 @@ using Scales = NoScales;
 #if defined(OVERLAPPED)
 using Promoted = OverlappedFeed<Scales, LAG>;
 #elif defined(TURNS)
-static_assert(kPromote && kConsumers == 2 && !kSwapped && kSets == 1);
+static_assert(kPromote && kConsumers == 2 && !kSwapped);
 using Promoted = TurnsFeed<Scales>;
 #else
 using Promoted = PromotedFeed<Scales>;

@@ -177,7 +177,7 @@ grouped_gemm(16  64  1x1     5      2 GATE SWAP ELEMENT E4M3)
 grouped_gemm(64  64  1x1     8      1 GATE SWAP ELEMENT E4M3)
 grouped_gemm(128 64  1x1     6      1 GATE ELEMENT E4M3 GROUPS 256)
 
-# Blocks of 8-bit floats with scales, which no gate takes.
+# Blocks of 8-bit floats with scales.
 grouped_gemm(8   64  1x1     10     2 SWAP SCALED FULL 16 ELEMENT E4M3)
 grouped_gemm(16  64  1x1     9      2 SWAP SCALED FULL 16 ELEMENT E4M3 FEW)
 grouped_gemm(32  64  1x1     7      2 SWAP SCALED FULL 16 ELEMENT E4M3)
@@ -187,3 +187,18 @@ grouped_gemm(64  128 1x1     8      1 SCALED DIRECT FULL 0 ELEMENT E4M3)
 grouped_gemm(128 128 1x1     5      1 SCALED DIRECT FULL 0 GROUPS 256 OVERLAP 3 ELEMENT E4M3 FEW)
 grouped_gemm(256 128 1x2     3      1 SCALED DIRECT FULL 0 GROUPS 256 TURNS ELEMENT E4M3)
 grouped_gemm(128 128 1x1     6      1 SCALED RESULT 32 GROUPS 256 ELEMENT E4M3)
+grouped_gemm(8   64  1x1     6      2 SWAP SCALED GATE ELEMENT E4M3)
+grouped_gemm(16  64  1x1     5      2 SWAP SCALED GATE ELEMENT E4M3 FEW)
+grouped_gemm(32  64  1x1     8      1 SWAP SCALED GATE ELEMENT E4M3)
+grouped_gemm(64  64  1x1     8      1 SWAP SCALED GATE ELEMENT E4M3)
+grouped_gemm(64  64  1x1     8      1 SCALED GATE DIRECT FULL 0 ELEMENT E4M3)
+grouped_gemm(128 64  1x1     5      1 SCALED GATE DIRECT FULL 0 GROUPS 256 OVERLAP 3
+             ELEMENT E4M3 FEW)
+grouped_gemm(256 64  1x2     3      1 SCALED GATE DIRECT FULL 0 GROUPS 256 TURNS ELEMENT E4M3)
+grouped_gemm(16  64  1x1     9      2 GATHER SWAP SCALED FULL 16 ELEMENT E4M3)
+grouped_gemm(64  64  1x1     6      2 GATHER SWAP SCALED FULL 16 ELEMENT E4M3)
+grouped_gemm(128 128 1x1     5      1 GATHER SCALED DIRECT FULL 0 GROUPS 256 OVERLAP 3 ELEMENT E4M3)
+grouped_gemm(16  64  1x1     5      2 GATHER SWAP SCALED GATE ELEMENT E4M3)
+grouped_gemm(64  64  1x1     8      1 GATHER SWAP SCALED GATE ELEMENT E4M3)
+grouped_gemm(128 64  1x1     5      1 GATHER SCALED GATE DIRECT FULL 0 GROUPS 256 OVERLAP 3
+             ELEMENT E4M3)

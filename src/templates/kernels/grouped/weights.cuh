@@ -13,7 +13,7 @@ struct Weights {
 #if SCALED
   // As those of wgmma/feed/weights.cuh. A batch of B's is a group.
   struct Params : attacca_groups::Groups {
-    attacca_operand scale_a, scale_b;
+    attacca_operand scale_a, scale_b[kScaledSets];
   };
 #else
   using Params = attacca_groups::Groups;

@@ -14,7 +14,7 @@ struct DenseWeights {
   }
 
   static int fill(const attacca_gemm_arguments& g, Params& all, char* reason, size_t bytes) {
-    all.weights = {g.scale_a, g.scale_b};
+    fill_scales(g, all.weights);
     return fill_matrices(g, all, reason, bytes);
   }
 };

@@ -73,6 +73,7 @@ constexpr bool kStagedScales = true;
 constexpr bool kStagedScales = false;
 #endif
 constexpr int kSets = kAccumulators;
+constexpr int kScaledSets = kScaled ? kSets : 1;
 constexpr int kMaps = kAlternate ? 1 : kSets;  // tensor maps of weights
 
 }  // namespace attacca_wgmma
@@ -150,7 +151,7 @@ static_assert(!kInRegisters || (kSwapped && (kSets == 1 || kCodes) && !kPaired &
                                 ELEMENT != ELEMENT_E4M3));
 static_assert(!kColumnPairs || !kDirect);
 static_assert(!kGrouped || ((kClusterM == 1 || kFitted) && kSplits == 1));
-static_assert(!kGathered || (kGrouped && kCluster == 1 && !kScaled));
+static_assert(!kGathered || (kGrouped && kCluster == 1));
 static_assert(!kAlternate || (!kBKMajor && !kSwapped && kSets == 2));
 static_assert(!kPaired || (kBKMajor && kClusterM == 1 && !kDirect));
 static_assert(kBKMajor || (kTileN % kColumnBox == 0 && kElementBytes == 2));

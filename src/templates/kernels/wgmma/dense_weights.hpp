@@ -25,14 +25,24 @@ inline int check_matrices(const attacca_gemm_arguments& g, char* reason, size_t 
 
 // Checks the scales of blocks, which only a SCALED template takes.
 inline int check_scales(const attacca_gemm_arguments& g, char* reason, size_t bytes) {
-  const attacca_operand* scales[] = {&g.scale_a, &g.scale_b};
-  for (int i = 0; i < 2; ++i) {
-    const void* pointer = scales[i]->pointer;
+  const struct {
+    const char* name;
+    const void* pointer;
+  } scales[] = {{"the scales of A", g.scale_a.pointer},
+                {"the scales of B", g.scale_b.pointer},
+                {"the scales of B1", g.scale_b1.pointer}};
+  for (const auto& [name, pointer] : scales) {
     if (pointer && !kScaled) return refuse(reason, bytes, "the template takes no scales of blocks");
-    const char* name = i == 0 ? "the scales of A" : "the scales of B";
     if (check_address(name, pointer, sizeof(float), reason, bytes)) return 1;
   }
   return 0;
+}
+
+// Gives the kernel the scales of A's blocks, and of B's for each accumulator set.
+template <class Scales>
+void fill_scales(const attacca_gemm_arguments& g, Scales& all) {
+  all.scale_a = g.scale_a;
+  for (int set = 0; set < kScaledSets; ++set) all.scale_b[set] = set == 0 ? g.scale_b : g.scale_b1;
 }
 
 // Makes the tensor maps of B.

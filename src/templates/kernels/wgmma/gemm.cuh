@@ -19,7 +19,7 @@ namespace attacca_wgmma {
 #if defined(OVERLAPPED)
 using Promoted = OverlappedFeed<std::conditional_t<kScaled, StagedScales, NoScales>, LAG>;
 #elif defined(TURNS)
-static_assert(kPromote && kConsumers == 2 && !kSwapped && kSets == 1);
+static_assert(kPromote && kConsumers == 2 && !kSwapped);
 using Promoted = TurnsFeed<std::conditional_t<kScaled, StagedScales, NoScales>>;
 #else
 using Promoted = PromotedFeed<std::conditional_t<kScaled, BlockScales, NoScales>>;

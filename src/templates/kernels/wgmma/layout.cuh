@@ -59,16 +59,18 @@ constexpr int kPartialsBytes = kWarps / kSplits * (kSplits - 1) * kPartialBytes;
 constexpr int kPartialsAt = kSharedTail ? 0 : kSlicesAt + kWarps * kWarpBytes;
 static_assert(kSplits == 1 || (4 % kSplits == 0 && kPartialsAt % 16 == 0));
 static_assert(!kSharedTail || kPartialsBytes <= kSlicesAt);
-// Staged scales: one for each row of A, and one for each block that has columns of the tile.
+// Staged scales: one for each row of A, and of each set one for each block that has columns of the
+// tile.
 // Pieces of kPieceN columns, at most a block, begin at multiples of kPieceN and lie in one block.
 constexpr int kScaleBlock = 128, kPowerOfTwo = kTileN & -kTileN;  // the most that divides kTileN
 constexpr int kPieceN = kPowerOfTwo < kScaleBlock ? kPowerOfTwo : kScaleBlock;
 constexpr int kLastPiece = kTileN - kPieceN;
 constexpr int kColumnBlocks = kLastPiece / kScaleBlock + 1 + (kLastPiece % kScaleBlock != 0);
 // Of weights in codes: an entry for each column.
-constexpr int kStageScaleBytes = kCodes          ? kSets * kTileN * kEntryBytes
-                                 : kStagedScales ? (kTileM + (kColumnBlocks + 1) / 2 * 2) * 4
-                                                 : 0;
+constexpr int kStageScaleBytes = kCodes ? kSets * kTileN * kEntryBytes
+                                 : kStagedScales
+                                     ? (kTileM + (kSets * kColumnBlocks + 1) / 2 * 2) * 4
+                                     : 0;
 constexpr int kScalesAt = kSlicesAt + kWarps * kWarpBytes + (kSharedTail ? 0 : kPartialsBytes);
 constexpr int kBarriersAt = kScalesAt + kStages * kStageScaleBytes;
 // Barriers: full, empty, turn, drained, boxes; for split tiles also arrived and read.

@@ -20,9 +20,12 @@ class BlockScales {
                       : at.m + consumer.first_row + consumer.lane / 4),
         column_(kSwapped ? at.n + consumer.first_row : at.n),
         a_(pointer(params_.weights.scale_a, at.batch) +
-           k_tile * params_.weights.scale_a.column_stride),
-        b_(pointer(params_.weights.scale_b, matrix_of(at)) +
-           k_tile * params_.weights.scale_b.row_stride) {}
+           k_tile * params_.weights.scale_a.column_stride) {
+#pragma unroll
+    for (int set = 0; set < kSets; ++set)
+      b_[set] = pointer(params_.weights.scale_b[set], matrix_of(at)) +
+                k_tile * params_.weights.scale_b[set].row_stride;
+  }
 
   // Loads the scales of the next tile of k.
   __device__ __forceinline__ void load() {
@@ -32,31 +35,37 @@ class BlockScales {
       of_rows_[i] = row < params_.m ? __ldg(a_ + row * params_.weights.scale_a.row_stride) : 0;
     }
 #pragma unroll
-    for (int i = 0; i < kColumnScales; ++i) {
-      const int column = column_ + i * kBlock;
-      of_columns_[i] = column < params_.n
-                           ? __ldg(b_ + column / kBlock * params_.weights.scale_b.column_stride)
-                           : 0;
+    for (int set = 0; set < kSets; ++set) {
+      const attacca_operand& b = params_.weights.scale_b[set];
+#pragma unroll
+      for (int i = 0; i < kColumnScales; ++i) {
+        const int column = column_ + i * kBlock;
+        of_columns_[set][i] =
+            column < params_.n ? __ldg(b_[set] + column / kBlock * b.column_stride) : 0;
+      }
+      b_[set] += b.row_stride;
     }
     a_ += params_.weights.scale_a.column_stride;
-    b_ += params_.weights.scale_b.row_stride;
   }
 
   // Adds the sums of one tile of k, times their scales.
   __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
-    float both[kRowScales][kColumnScales];
+    float both[kSets][kRowScales][kColumnScales];
 #pragma unroll
-    for (int i = 0; i < kRowScales; ++i)
+    for (int set = 0; set < kSets; ++set)
 #pragma unroll
-      for (int j = 0; j < kColumnScales; ++j) both[i][j] = of_rows_[i] * of_columns_[j];
+      for (int i = 0; i < kRowScales; ++i)
+#pragma unroll
+        for (int j = 0; j < kColumnScales; ++j) both[set][i][j] = of_rows_[i] * of_columns_[set][j];
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i)
 #pragma unroll
       for (int j = 0; j < kInstructionN / 2; ++j) {
+        const int set = kSwapped ? i % kSets : j / kSetValues;
         const int row = kSwapped ? j / 4 * 2 + j % 2 : i * 2 + j / 2 % 2;
-        const int column = kSwapped ? 0 : j / 4 * 8 / kBlock;
+        const int column = kSwapped ? 0 : j % kSetValues / 4 * 8 / kBlock;
         sum.of_instruction[i][j] =
-            fmaf(part.of_instruction[i][j], both[row][column], sum.of_instruction[i][j]);
+            fmaf(part.of_instruction[i][j], both[set][row][column], sum.of_instruction[i][j]);
       }
   }
 
@@ -64,7 +73,7 @@ class BlockScales {
   static constexpr int kBlock = 128;
   static constexpr int kRowScales = kSwapped ? kTileM / 4 : 2 * kGroupParts;
   static constexpr int kColumnScales = kSwapped || kTileN < kBlock ? 1 : kTileN / kBlock;
-  static_assert(!kScaled || (kBlock == kTileK && kSets == 1));
+  static_assert(!kScaled || (kBlock == kTileK && !kPaired));
   static_assert(!kScaled || kStagedScales || kTileN % kBlock == 0 || kBlock % kTileN == 0);
 
   static __device__ __forceinline__ const float* pointer(const attacca_operand& scale, int batch) {
@@ -73,8 +82,8 @@ class BlockScales {
 
   const Params& params_;
   int row_, column_;
-  const float *a_, *b_;
-  float of_rows_[kRowScales], of_columns_[kColumnScales];
+  const float *a_, *b_[kSets];
+  float of_rows_[kRowScales], of_columns_[kSets][kColumnScales];
 };
 
 }  // namespace attacca_wgmma

@@ -12,9 +12,9 @@ namespace attacca_wgmma {
 
 class StagedScales {
  public:
-  // The scales of a thread's rows, and of the blocks of the tile's columns.
+  // The scales of a thread's rows, and of the blocks of the tile's columns in each set.
   struct OfStage {
-    float rows[2 * kGroupParts], columns[kColumnBlocks];
+    float rows[2 * kGroupParts], columns[kSets * kColumnBlocks];
   };
 
   __device__ __forceinline__ StagedScales(const Consumer& consumer, const Place& at, int)
@@ -29,7 +29,7 @@ class StagedScales {
     for (int i = 0; i < 2 * kGroupParts; ++i)
       of.rows[i] = rows_[at + i / 2 * kPartRows + i % 2 * 8];
 #pragma unroll
-    for (int i = 0; i < kColumnBlocks; ++i) of.columns[i] = columns_[at + i];
+    for (int i = 0; i < kSets * kColumnBlocks; ++i) of.columns[i] = columns_[at + i];
     return of;
   }
 
@@ -37,10 +37,11 @@ class StagedScales {
   __device__ __forceinline__ void add(const OfStage& of, const Sum (&part)[kInstructionN / 2],
                                       int i, Accumulators& sum) const {
 #pragma unroll
-    for (int piece = 0; piece < kTileN / kPieceN; ++piece) {
+    for (int piece = 0; piece < kInstructionN / kPieceN; ++piece) {
       // A piece's block depends on where the tile begins in its first block.
-      constexpr int kValues = kPieceN / 2;
-      const int low = piece * kPieceN / kScaleBlock, begin = piece * kPieceN % kScaleBlock;
+      constexpr int kValues = kPieceN / 2, kSetPieces = kTileN / kPieceN;
+      const int at = piece % kSetPieces * kPieceN, begin = at % kScaleBlock;
+      const int low = piece / kSetPieces * kColumnBlocks + at / kScaleBlock;
       float column = of.columns[low];
       if (begin > 0 && kTileN > kPieceN && first_ + begin >= kScaleBlock)
         column = of.columns[low + 1];
@@ -57,7 +58,10 @@ class StagedScales {
                                                   Tiles tiles, int first, int step, int block) {
     constexpr int kLanes = 32;
     const int lane = static_cast<int>(threadIdx.x) % kLanes;
-    const attacca_operand &a = params.weights.scale_a, &b = params.weights.scale_b;
+    constexpr int kBlocks = kSets * kColumnBlocks;  // whose scales a lane each copies
+    static_assert(kBlocks <= kLanes && kSets <= 2);
+    const attacca_operand& a = params.weights.scale_a;
+    const attacca_operand& b = params.weights.scale_b[lane < kColumnBlocks ? 0 : kSets - 1];
     Schedule schedule(tiles.count(), first, step, block);
     Work work;
     Ring ring;
@@ -65,7 +69,8 @@ class StagedScales {
     while (schedule.take(work)) {
       const Place at = tiles.place(work);
       const KRange range = k_range(tiles.k(at), split_of(block), work.shared);
-      const int row = at.m + lane, column = at.n / kScaleBlock + lane, k = range.begin / kTileK;
+      const int row = at.m + lane, column = at.n / kScaleBlock + lane % kColumnBlocks;
+      const int k = range.begin / kTileK;
       const float* of_row = static_cast<const float*>(a.pointer) + at.batch * a.batch_stride +
                             row * a.row_stride + k * a.column_stride;
       const float* of_column = static_cast<const float*>(b.pointer) +
@@ -78,8 +83,7 @@ class StagedScales {
 #pragma unroll
         for (int i = 0; i < kTileM; i += kLanes)
           copy_word(to + i * 4, of_row + i * a.row_stride, row + i < params.m);
-        if (lane < kColumnBlocks)
-          copy_word(to + kTileM * 4, of_column, column * kScaleBlock < params.n);
+        if (lane < kBlocks) copy_word(to + kTileM * 4, of_column, column * kScaleBlock < params.n);
         arrive_after_words(shared.full(ring.stage));
         of_row += a.column_stride;
         of_column += b.row_stride;

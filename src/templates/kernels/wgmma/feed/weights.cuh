@@ -11,7 +11,7 @@ struct Weights {
 
   // Scaled: one scale for each 128 values of k of a row of A, and for each 128 x 128 of B.
   struct Params {
-    attacca_operand scale_a, scale_b;
+    attacca_operand scale_a, scale_b[kScaledSets];
   };
 };
 
