@@ -122,10 +122,9 @@ constexpr int kFitRows = 16;  // a multiple of which the rows of each tile are
 // block loads, the others multiply.
 constexpr int kPartRows = 64;
 // Of a tile's rows, as many are multiplied as its group has, rounded up to a multiple of this.
-constexpr int kRowStep = !kGrouped || kPromote || kInRegisters ? kTileM
-                         : kFitted                             ? kFitRows
-                         : kSwapped                            ? kTileM
-                                                               : kPartRows;
+constexpr int kRowStep = kFitted                                             ? kFitRows
+                         : !kGrouped || kPromote || kInRegisters || kSwapped ? kTileM
+                                                                             : kPartRows;
 constexpr int kSideRows = kSwapped ? (kPaired ? kSets : 1) * kTileN : kTileM;
 constexpr int kParts = kSideRows / kPartRows;  // of a tile
 constexpr int kConsumers = kPaired ? kParts : kPingpong || kParts > 1 ? 2 : 1;
@@ -160,8 +159,8 @@ static_assert(!(kSwapped && kPingpong) || !kPaired);
 static_assert(!(kPromote && kPingpong),
               "a warpgroup that waits for each tile of k cannot take turns");
 static_assert(kPingpong || kParts % kConsumers == 0);
-static_assert(!kFitted || (kGrouped && kSwapped && !kPaired && !kPromote && !kInRegisters &&
-                           kTileM % kFitRows == 0));
+static_assert(!kFitted ||
+              (kGrouped && kSwapped && !kPaired && !kInRegisters && kTileM % kFitRows == 0));
 static_assert(kInstructionN % 8 == 0 && kInstructionN <= 256);
 
 struct Params {

@@ -21,6 +21,11 @@ struct Accumulators {
   }
 };
 
+// A thread's accumulators of an instruction that multiplies so many of the warpgroup's rows of A.
+constexpr int values_of(int rows) {
+  return kSwapped ? rows / 2 : kInstructionN / 2;
+}
+
 __device__ __forceinline__ void clear(Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)

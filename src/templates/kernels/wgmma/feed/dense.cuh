@@ -148,6 +148,7 @@ struct DenseFeed : DenseLoads {
 struct NoScales {
   struct OfStage {};
   __device__ __forceinline__ NoScales(const Consumer&, const Place&, int) {}
+  template <int ROWS>
   __device__ __forceinline__ void load() {}
   __device__ __forceinline__ OfStage read(int) const { return {}; }
   __device__ __forceinline__ void add(const OfStage&, const Sum (&part)[kInstructionN / 2], int i,
@@ -155,9 +156,13 @@ struct NoScales {
 #pragma unroll
     for (int j = 0; j < kInstructionN / 2; ++j) sum.of_instruction[i][j] += part[j];
   }
+  template <int ROWS>
   __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
 #pragma unroll
-    for (int i = 0; i < kInstructions; ++i) add(OfStage{}, part.of_instruction[i], i, sum);
+    for (int i = 0; i < kInstructions; ++i)
+#pragma unroll
+      for (int j = 0; j < values_of(ROWS); ++j)
+        sum.of_instruction[i][j] += part.of_instruction[i][j];
   }
 };
 
@@ -172,22 +177,38 @@ struct PromotedFeed : DenseLoads {
   __device__ __forceinline__ void multiply_tile(const Shared& shared, const Place& at,
                                                 const KRange& range, const Readers& readers,
                                                 Ring& ring, Accumulators& sum) {
-    const int k_tiles = range.tiles();
     Scales scales(consumer, at, range.begin / kTileK);
     clear(sum);
+    multiply_rows<kGroupRows>(shared, end_of_rows(consumer.params, at) - at.m, range.tiles(),
+                              readers, ring, scales, sum);
+  }
+
+ private:
+  // As DenseFeed's. Only fitted tiles have fewer rows.
+  template <int ROWS>
+  __device__ __forceinline__ void multiply_rows(const Shared& shared, int rows, int k_tiles,
+                                                const Readers& readers, Ring& ring, Scales& scales,
+                                                Accumulators& sum) const {
+    if constexpr (kFitted && ROWS > kRowStep) {
+      if (rows <= ROWS - kRowStep)
+        return multiply_rows<ROWS - kRowStep>(shared, rows, k_tiles, readers, ring, scales, sum);
+    }
 #pragma unroll 1
     for (int k = 0; k < k_tiles; ++k) {
-      scales.load();
+      scales.template load<ROWS>();
       wait_for_stage(shared, ring);
       Accumulators part;
       products_begin();
-      multiply_stage<true>(shared, ring.stage, consumer.group * kGroupParts, part);
+      multiply_stage<true, ROWS>(shared, ring.stage, consumer.group * kGroupParts, part);
       products_commit();
       products_wait<0>();
-      pin_all(part);
+#pragma unroll
+      for (auto& of_instruction : part.of_instruction)
+#pragma unroll
+        for (int j = 0; j < values_of(ROWS); ++j) pin(of_instruction[j]);
       readers.release(ring.stage);
       ring.advance();
-      scales.add(part, sum);
+      scales.template add<ROWS>(part, sum);
     }
   }
 };

@@ -27,10 +27,11 @@ class BlockScales {
                 k_tile * params_.weights.scale_b[set].row_stride;
   }
 
-  // Loads the scales of the next tile of k.
+  // Loads the scales of the next tile of k. ROWS: of A that are multiplied.
+  template <int ROWS>
   __device__ __forceinline__ void load() {
 #pragma unroll
-    for (int i = 0; i < kRowScales; ++i) {
+    for (int i = 0; i < row_scales(ROWS); ++i) {
       const int row = row_ + (kSwapped ? i / 2 * 8 + i % 2 : i / 2 * kPartRows + i % 2 * 8);
       of_rows_[i] = row < params_.m ? __ldg(a_ + row * params_.weights.scale_a.row_stride) : 0;
     }
@@ -49,18 +50,19 @@ class BlockScales {
   }
 
   // Adds the sums of one tile of k, times their scales.
+  template <int ROWS>
   __device__ __forceinline__ void add(const Accumulators& part, Accumulators& sum) const {
     float both[kSets][kRowScales][kColumnScales];
 #pragma unroll
     for (int set = 0; set < kSets; ++set)
 #pragma unroll
-      for (int i = 0; i < kRowScales; ++i)
+      for (int i = 0; i < row_scales(ROWS); ++i)
 #pragma unroll
         for (int j = 0; j < kColumnScales; ++j) both[set][i][j] = of_rows_[i] * of_columns_[set][j];
 #pragma unroll
     for (int i = 0; i < kInstructions; ++i)
 #pragma unroll
-      for (int j = 0; j < kInstructionN / 2; ++j) {
+      for (int j = 0; j < values_of(ROWS); ++j) {
         const int set = kSwapped ? i % kSets : j / kSetValues;
         const int row = kSwapped ? j / 4 * 2 + j % 2 : i * 2 + j / 2 % 2;
         const int column = kSwapped ? 0 : j % kSetValues / 4 * 8 / kBlock;
@@ -71,6 +73,9 @@ class BlockScales {
 
  private:
   static constexpr int kBlock = 128;
+  static constexpr int row_scales(int rows) {
+    return kSwapped ? rows / 4 : 2 * kGroupParts;
+  }
   static constexpr int kRowScales = kSwapped ? kTileM / 4 : 2 * kGroupParts;
   static constexpr int kColumnScales = kSwapped || kTileN < kBlock ? 1 : kTileN / kBlock;
   static_assert(!kScaled || (kBlock == kTileK && !kPaired));
