@@ -173,23 +173,36 @@ class Source {
     batched_ = false;
     k_ = pick<int>({64, 128, 320});
     const int blocks = (k_ + 127) / 128;
-    if (number(2)) {
-      const int groups = pick<int>({1, 3, 40});
-      const bool transposed = number(2);
-      const auto [rows, row] = transposed ? std::pair(n_, k_) : std::pair(k_, n_);
-      return tail(
-          fmt::format("a: f8e4m3[{0}, {1}], s: f32[{0}, {2}], o: s32[{3}], b: f8e4m3[{3}, {4}, "
-                      "{5}], t: f32[{3}, {6}, {7}]",
-                      m_, k_, blocks, groups, rows, row, (rows + 127) / 128, (row + 127) / 128),
-          fmt::format("y = grouped_matmul(scale_blocks(a, s, [1, 128]), "
-                      "{}(scale_blocks(b, t, [1, 128, 128])), o)",
-                      transposed ? "transpose" : ""));
-    }
+    if (number(2)) return scaled_groups(blocks);
     return tail(
         fmt::format("a: f8e4m3[{0}, {1}], s: f32[{0}, {2}], b: f8e4m3[{3}, {1}], t: f32[{4}, "
                     "{2}]",
                     m_, k_, blocks, n_, (n_ + 127) / 128),
         "y = scale_blocks(a, s, [1, 128]) @ transpose(scale_blocks(b, t, [128, 128]))");
+  }
+
+  // A product, a gate of two, or one of a product's halves; `blocks`: of k.
+  std::pair<std::string, std::string> scaled_groups(int blocks) {
+    const bool transposed = number(2), gathered = number(2), halves = number(3) == 0;
+    if (halves) n_ = 128 * (1 + number(3));
+    const int groups = pick<int>({1, 3, 40}), columns = halves ? 2 * n_ : n_;
+    const auto [rows, row] = transposed ? std::pair(columns, k_) : std::pair(k_, columns);
+    const std::string index = gathered ? fmt::format(", i: s32[{}]", m_) : "";
+    const std::string parameters = fmt::format(
+        "a: f8e4m3[{0}, {1}], s: f32[{2}, {3}], o: s32[{4}], b: f8e4m3[{4}, {5}, {6}], "
+        "t: f32[{4}, {7}, {8}], v: f8e4m3[{4}, {5}, {6}], u: f32[{4}, {7}, {8}]{9}",
+        gathered ? 50 : m_, k_, m_, blocks, groups, rows, row, (rows + 127) / 128,
+        (row + 127) / 128, index);
+    const auto product = [&](const char* weights, const char* scales) {
+      return fmt::format("grouped_matmul(x, {}(scale_blocks({}, {}, [1, 128, 128])), o)",
+                         transposed ? "transpose" : "", weights, scales);
+    };
+    const std::string of_two = number(2) ? "y = h" : "y = silu(h) * " + product("v", "u");
+    return tail(
+        parameters,
+        fmt::format("x = scale_blocks({}, s, [1, 128])\nh = {}\n{}",
+                    gathered ? "gather(a, i)" : "a", product("b", "t"),
+                    halves ? fmt::format("y = silu(h[:, :{0}]) * h[:, {0}:]", n_) : of_two));
   }
 
   std::pair<std::string, std::string> tail(std::string parameters, std::string body) {
