@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Whole models of transformers under torch.compile, Inductor beside backend="attacca".
 
-Each case is one model, batch and number of tokens. The time to the first result is taken cold
-(empty caches of Inductor, Triton and Attacca; the mean of two, in the order A, B, B, A, after one
-that is not counted: whoever compiles a model first in a process takes up to a second longer) and
-warm (again from the caches on disk, the median of several in turns); then a call is timed in turns
-in a CUDA graph and without one. `--parts` adds
-up the kernels of a call by kind instead: the profiler slows all later launches of its process. Rows
-are written as they come, so that a run that its `--minutes` end is whole; run again with the same
---csv it goes on. models_page.py makes the page of one CSV or of both. Attacca's package must be
-importable.
+Each case is one model, batch and number of tokens. The time to the first result is taken cold (with
+empty caches of Inductor, Triton and Attacca) and warm (with the caches on disk, the median of
+several in turns). A cold time is the mean of two, taken in the order A, B, B, A. The first compile
+of a model in a process takes up to a second longer than later ones, so one by Inductor comes before
+them and is not counted. Then a call is timed in turns in a CUDA graph and without one. `--parts`
+adds up the kernels of a call by kind instead: the profiler slows all later launches of its process.
+Rows are written as they come, so that a run that its `--minutes` end is whole; run again with the
+same --csv it goes on. models_page.py makes the page of one CSV or of both. Attacca's package must
+be importable.
 
     bench/gpu/models.py --minutes 5 --csv models.csv
     bench/gpu/models.py --minutes 5 --csv models.csv --models llama,opt --tokens 16,512 --layers 32

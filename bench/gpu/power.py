@@ -6,9 +6,9 @@
 
 Each row is one kernel, launched for `--seconds` without pauses: its time, and the power, the clock
 of the multiprocessors and the share of samples in which power held the clock back, as nvidia-smi
-reports them in the second half of that time. The first rows are the yardsticks: `wait`, a kernel
-that does nothing; `read`, 8 GiB copied to shared memory by bulk copies, which nobody looks at;
-`multiply`, a bf16 product of 8192 x 8192 x 8192 by PyTorch, N(0, 1) as all data here.
+reports them in the second half of that time. The first rows are the yardsticks. `wait` is a kernel
+that does nothing. `read` copies 8 GiB to shared memory by bulk copies and computes nothing from
+them. `multiply` is a bf16 product of 8192 x 8192 x 8192 by PyTorch. All data is N(0, 1).
 
 `limit_us` is the larger of the two times that memory (4.3 TB/s) and tensor cores (700 TFLOP/s)
 allow. `power_us` is what it would take with the yardsticks' energy for each operation and each byte
@@ -43,9 +43,7 @@ CASES = [(layer, "up", 4096, routing) for layer in ("deepseek-v3", "qwen3-30b-a3
 POWER_CAP = 0x4
 QUERY = "power.draw.instant,clocks.sm,clocks_event_reasons.active"
 SAMPLE_MS = 20
-
-
-PIECE = 8192  # bytes of a copy
+PIECE = 8192  # bytes of a copy, as COPIES says
 # Each block keeps four copies in flight.
 COPIES = r"""
 extern "C" __global__ void copies(const char* data, long long pieces) {

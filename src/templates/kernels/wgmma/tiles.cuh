@@ -33,11 +33,13 @@ __device__ __forceinline__ void clear(Accumulators& sum) {
     for (Sum& value : part) value = 0;
 }
 
+// Those of the first ROWS of the warpgroup's rows of A.
+template <int ROWS = kGroupRows>
 __device__ __forceinline__ void pin_all(Accumulators& sum) {
 #pragma unroll
   for (auto& part : sum.of_instruction)
 #pragma unroll
-    for (Sum& value : part) pin(value);
+    for (int i = 0; i < values_of(ROWS); ++i) pin(part[i]);
 }
 
 // The first element of a tile, or of a part of it.

@@ -202,10 +202,7 @@ struct PromotedFeed : DenseLoads {
       multiply_stage<true, ROWS>(shared, ring.stage, consumer.group * kGroupParts, part);
       products_commit();
       products_wait<0>();
-#pragma unroll
-      for (auto& of_instruction : part.of_instruction)
-#pragma unroll
-        for (int j = 0; j < values_of(ROWS); ++j) pin(of_instruction[j]);
+      pin_all<ROWS>(part);
       readers.release(ring.stage);
       ring.advance();
       scales.template add<ROWS>(part, sum);

@@ -10,6 +10,11 @@
 
 namespace attacca_wgmma {
 
+// How many of A's rows a thread has accumulators of, if so many are multiplied.
+constexpr int row_scales(int rows) {
+  return kSwapped ? rows / 4 : 2 * kGroupParts;
+}
+
 // The scales of a thread's accumulators at one tile of k.
 class BlockScales {
  public:
@@ -73,10 +78,7 @@ class BlockScales {
 
  private:
   static constexpr int kBlock = 128;
-  static constexpr int row_scales(int rows) {
-    return kSwapped ? rows / 4 : 2 * kGroupParts;
-  }
-  static constexpr int kRowScales = kSwapped ? kTileM / 4 : 2 * kGroupParts;
+  static constexpr int kRowScales = row_scales(kTileM);
   static constexpr int kColumnScales = kSwapped || kTileN < kBlock ? 1 : kTileN / kBlock;
   static_assert(!kScaled || (kBlock == kTileK && !kPaired));
   static_assert(!kScaled || kStagedScales || kTileN % kBlock == 0 || kBlock % kTileN == 0);
