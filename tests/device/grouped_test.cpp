@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
-#include <random>
 
 #include "fmt/format.h"
 
@@ -112,16 +111,6 @@ std::string text_of_named(size_t index) {
                       kGroupedTails[index % std::size(kGroupedTails)]);
 }
 
-// Any rows, from the first on or back from the last one.
-ir::Tensor index_of(const GroupedShape& shape, ir::DType dtype, uint32_t seed) {
-  std::mt19937 random(seed);
-  ir::Tensor index = *ir::Tensor::make(dtype, {shape.rows});
-  const int rows = source_rows(shape);
-  for (int row = 0; row < shape.rows; ++row)
-    index.set_integer(row, static_cast<int64_t>(random() % static_cast<uint32_t>(2 * rows)) - rows);
-  return index;
-}
-
 std::vector<Prepared> make_cases(std::string (*text_of)(size_t), ir::Mode mode) {
   constexpr size_t kCount = 144;  // every shape, tail and kind of ends meets
   std::vector<Prepared> prepared(kCount);
@@ -133,7 +122,8 @@ std::vector<Prepared> make_cases(std::string (*text_of)(size_t), ir::Mode mode) 
         {"o", random_ends(shape.rows, shape.groups, static_cast<uint32_t>(index / 9 % 4), seed)}};
     const bool named = text_of == text_of_named;
     if (named)
-      given.emplace("i", index_of(shape, index % 3 == 0 ? ir::DType::S64 : ir::DType::S32, seed));
+      given.emplace("i", random_index(index % 3 == 0 ? ir::DType::S64 : ir::DType::S32, shape.rows,
+                                      source_rows(shape), seed));
     prepared[index] = prepare_text(text_of(index), std::move(given), seed, mode);
     const problem::Problem& problem = prepared[index].each->problem;
     ATTACCA_CHECK(problem.products[0].groups.has_value(), "no groups");

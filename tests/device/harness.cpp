@@ -305,6 +305,14 @@ int expect_same_bits(const std::vector<Prepared>& cases, const std::vector<std::
   return ran;
 }
 
+ir::Tensor random_index(ir::DType dtype, int count, int rows, uint32_t seed) {
+  std::mt19937 random(seed);
+  ir::Tensor index = *ir::Tensor::make(dtype, {count});
+  for (int i = 0; i < count; ++i)
+    index.set_integer(i, static_cast<int64_t>(random() % static_cast<uint32_t>(2 * rows)) - rows);
+  return index;
+}
+
 ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed) {
   std::mt19937 random(seed);
   ir::Tensor ends = *ir::Tensor::make(ir::DType::S32, {groups});

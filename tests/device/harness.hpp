@@ -83,6 +83,9 @@ std::string template_test_name(const ::testing::TestParamInfo<std::string>& info
 // with empty groups and rows behind the last end, all rows in few groups, groups alike.
 ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed);
 
+// An index of `count` names of any of `rows` rows, from the first on or back from the last one.
+ir::Tensor random_index(ir::DType dtype, int count, int rows, uint32_t seed);
+
 // A template's kernel by name; empty: the unfused path.
 launch::Candidate candidate_of(const std::string& kernel);
 

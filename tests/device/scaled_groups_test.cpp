@@ -3,7 +3,6 @@
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
-#include <random>
 
 #include "fmt/format.h"
 
@@ -70,22 +69,11 @@ std::string text_of(const GroupedShape& shape, const Form& form, const char* tai
       form.gate == Gate::None ? std::string(tail) : gate);
 }
 
-// One of as many rows each, from the last one back for every third.
-ir::Tensor random_index(int rows, uint32_t seed) {
-  std::mt19937 random(seed);
-  ir::Tensor made = *ir::Tensor::make(ir::DType::S32, {rows});
-  for (int64_t at = 0; at < rows; ++at) {
-    const auto row = static_cast<int64_t>(random() % static_cast<uint32_t>(rows));
-    made.set_integer(at, at % 3 == 0 ? row - rows : row);
-  }
-  return made;
-}
-
 Prepared case_of(const GroupedShape& shape, const Form& form, const char* tail, uint32_t kind,
                  ir::Bindings given = {}) {
   const auto seed = static_cast<uint32_t>(shape.rows + 7 * shape.n) + kind;
   given.emplace("o", random_ends(shape.rows, shape.groups, kind, seed));
-  given.emplace("i", random_index(shape.rows, seed));
+  given.emplace("i", random_index(ir::DType::S32, shape.rows, shape.rows, seed));
   Prepared made = prepare_text(text_of(shape, form, tail), std::move(given), seed, ir::Mode::Fp32);
   const problem::Problem& problem = made.each->problem;
   ATTACCA_CHECK(problem.products[0].groups && problem.views.products[0].scales,
