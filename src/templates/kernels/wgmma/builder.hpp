@@ -20,8 +20,8 @@ constexpr int kDefaultGroup = 8;
 inline Factor factor_d(const attacca_gemm_arguments& g) {
   return factor_mn("D", g.result[0], kResultBytes, g);
 }
-inline Factor factor_full(const attacca_gemm_arguments& g) {
-  return factor_mn("full operand 0", g.full[0], kResultBytes, g);
+inline Factor factor_full(const attacca_gemm_arguments& g, int slot) {
+  return factor_mn(slot == 0 ? "full operand 0" : "full operand 1", g.full[slot], kResultBytes, g);
 }
 
 // The most lines of clusters' tiles along m.
@@ -69,8 +69,9 @@ struct Builder {
       return refuse(reason, bytes, "%g tiles are too many for 32 bits", tiles);
     if (check_operands(*g, reason, bytes)) return 1;
     if (kDirect && check_factor(factor_d(*g), Steps::Tma, reason, bytes)) return 1;
-    if (kDirect && g->full[0].pointer && check_factor(factor_full(*g), Steps::Tma, reason, bytes))
-      return 1;
+    for (int slot = 0; kDirect && slot < kFulls; ++slot)
+      if (g->full[slot].pointer && check_factor(factor_full(*g, slot), Steps::Tma, reason, bytes))
+        return 1;
     if (g->k == 0) return 0;  // nothing is read
     if (check_factor(factor_of_rows(*g, kGathered), Steps::Tma, reason, bytes)) return 1;
     return WeightsHost::check(*g, reason, bytes);
@@ -92,7 +93,8 @@ struct Builder {
     all.tiles = all.order.tiles_m * all.order.tiles_n * g->batch;
     if (kDirect && all.tiles > 0) {
       if (encode_map(factor_d(*g), kBoxN, kBoxM, &all.result, reason, bytes)) return 1;
-      if (g->full[0].pointer && encode_map(factor_full(*g), kBoxN, kBoxM, &all.full, reason, bytes))
+      if (g->full[0].pointer &&
+          encode_map(factor_full(*g, 0), kBoxN, kBoxM, &all.full, reason, bytes))
         return 1;
     }
     if constexpr (kGrouped) WeightsHost::fill_rows(*g, all);

@@ -45,9 +45,10 @@ constexpr int kBoxes = (kSwapped ? kTileM / kBoxM : kTileN / kBoxN) * kGroupPart
 // All boxes of the full operand are loaded at once.
 constexpr int kBoxBuffers = kFulls > 0 || kBoxes < 2 ? kBoxes : 2;
 static_assert(!kDirect || !kSwapped || (kInRegisters && kResultBytes == 2 && kTileM % kBoxM == 0));
-static_assert(!kDirect ||
-              (!kAlternate && kFulls <= 1 && kResults == 1 && kResultBytes <= 2 &&
-               kBoxRowBytes >= 16 && (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2))));
+static_assert(!kDirect || (!kAlternate && kFulls <= (kSwapped || kGrouped ? 1 : 2) &&
+                           kResults == 1 && kResultBytes <= 2 && kBoxRowBytes >= 16 &&
+                           (kFulls == 0 || (kFullBits[0] == 16 && kResultBytes == 2)) &&
+                           (kFulls < 2 || kFullBits[1] == 16)));
 
 constexpr int kWarpBytes = kDirect ? kBoxBuffers * kBoxBytes : kSets * kSliceValues * 4;
 constexpr int kWarps = kConsumers * 4;  // that finish tiles

@@ -10,7 +10,7 @@
 #   turns       sums of a tile of k are added while the other warpgroup multiplies; the warpgroups
 #               begin the products of each tile of k in turn
 #   gate        two products of one A
-#   direct      results and the full operand move by TMA
+#   direct      results and the first full operand move by TMA
 # and the element (common/element.cuh) unless it is bf16. FULL: bits of the full slots, 0 for none.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/FullSlots.cmake)
 
@@ -276,6 +276,17 @@ wgmma_gemm(128 64  2x1     7      1      DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 64  1x1     7      1      DIRECT PINGPONG FULL 16)
 wgmma_gemm(64  128 2x1     7      1      DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 128 1x1x2   4      1      DIRECT FULL 16)
+# With two, as sums over GPUs and their residual.
+wgmma_gemm(128 128 2x1     5      1      DIRECT PINGPONG FULL 16 16)
+wgmma_gemm(128 128 1x2     5      1      DIRECT PINGPONG FULL 16 16)
+wgmma_gemm(128 128 1x1     5      1      DIRECT PINGPONG FULL 16 16)
+wgmma_gemm(128 256 2x1     3      1      DIRECT FULL 16 16)
+wgmma_gemm(256 128 1x2     3      1      DIRECT FULL 16 16)
+wgmma_gemm(128 192 2x1     4      1      DIRECT FULL 16 16)
+wgmma_gemm(128 64  2x1     7      1      DIRECT PINGPONG FULL 16 16)
+wgmma_gemm(64  128 2x1     7      1      DIRECT PINGPONG FULL 16 16)
+wgmma_gemm(128 128 2x1     5      1      KN DIRECT PINGPONG FULL 16 16)
+wgmma_gemm(128 256 2x1     3      1      KN DIRECT FULL 16 16)
 wgmma_gemm(128 128 2x1     5      1      KN DIRECT PINGPONG FULL 16)
 wgmma_gemm(128 256 2x1     3      1      KN DIRECT FULL 16)
 wgmma_gemm(128 64  2x1     6      1      GATE DIRECT PINGPONG FULL 16)

@@ -23,7 +23,8 @@ struct WarpBoxes {
   // The batch, and this warp's first row and column, of the current tile.
   Place at = {};
 
-  static constexpr bool kPrefetchFulls = false;
+  // Of two full operands, threads load the second one.
+  static constexpr bool kPrefetchFulls = kFulls > 1;
 
   __device__ __forceinline__ explicit WarpBoxes(const Consumer& consumer)
       : params(consumer.params),

@@ -1,7 +1,8 @@
 // The epilogue for results and a full operand that TMA can copy: a warp finishes its accumulators
 // in the layout in which wgmma leaves them. Its share of a tile consists of boxes of 16 rows. A box
 // of the full operand is copied to shared memory while the products run, each thread replaces the
-// operands that it read by results, and a copy stores the box.
+// operands that it read by results, and a copy stores the box. Of a second full operand, for which
+// there is no shared memory, threads load their own elements, a box ahead.
 #pragma once
 
 #include "wgmma/finish/boxes.cuh"
@@ -51,7 +52,10 @@ __device__ __forceinline__ void load_row_pairs(const Params& params, int slot, i
 }
 
 struct DirectFinish : WarpBoxes {
+  static constexpr int kPairs = kBoxN / 8 * 2;  // of a thread in a box
+
   RowPairs next;
+  uint32_t second[kFulls > 1 ? kPairs : 1];  // the second full operand's, of the next box
   uint32_t column[kColumns ? kColumns : 1][kGroupParts][2];
 
   __device__ __forceinline__ explicit DirectFinish(const Consumer& consumer)
@@ -61,6 +65,38 @@ struct DirectFinish : WarpBoxes {
 #pragma unroll
     for (int s = 0; s < kRows; ++s)
       load_row_pairs(params, s, operand_batch(params, at), at.n + box * kBoxN, lane, next.word[s]);
+  }
+
+  // A thread's first row and column of a box. Odd pairs lie 8 rows below the pair before them; the
+  // next even pair lies 8 columns to the right.
+  __device__ __forceinline__ int row_of(int part) const {
+    return at.m + part * kPartRows + lane / 4;
+  }
+  __device__ __forceinline__ int column_of(int box) const {
+    return at.n + box * kBoxN + lane % 4 * 2;
+  }
+
+  __device__ __forceinline__ void load_second(int box, int part) {
+    const attacca_operand& full = params.operands.full[1];
+    const int row = row_of(part), first = column_of(box);
+    const uint16_t* const from =
+        static_cast<const uint16_t*>(full.pointer) + offset_of(full, at.batch, row, first);
+    if (full.pointer && at.m + part * kPartRows + kBoxM <= params.m &&
+        at.n + (box + 1) * kBoxN <= params.n) {
+#pragma unroll
+      for (int i = 0; i < kPairs; ++i)
+        second[i] = *reinterpret_cast<const uint32_t*>(from + i / 2 * 8 +
+                                                       (i % 2 ? 8 * full.row_stride : 0));
+      return;
+    }
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const int column = first + i / 2 * 8;
+      const uint16_t* const pair = from + i / 2 * 8 + (i % 2 ? 8 * full.row_stride : 0);
+      const bool valid = full.pointer && row + i % 2 * 8 < params.m;
+      second[i] = valid && column < params.n ? pair[0] : 0;
+      if (valid && column + 1 < params.n) second[i] |= static_cast<uint32_t>(pair[1]) << 16;
+    }
   }
 
   // Loads what the epilogue of this tile reads, to arrive while the products run.
@@ -83,8 +119,7 @@ struct DirectFinish : WarpBoxes {
     load_rows(0);
   }
 
-  // The byte of a thread's pair i in a box. Odd pairs lie 8 rows below the pair before them; the
-  // next even pair lies 8 columns to the right.
+  // The byte of a thread's pair i in a box.
   __device__ __forceinline__ int offset(int i) const {
     constexpr int kLines = kBoxRowBytes / 16;  // 16-byte pieces, which the swizzle permutes
     const int byte = lane / 4 * kBoxRowBytes + lane % 4 * 2 * kResultBytes;
@@ -94,7 +129,6 @@ struct DirectFinish : WarpBoxes {
 
   __device__ __forceinline__ void finish_box(const Accumulators& sum, int box, int part,
                                              const RowPairs& rows, Largest& largest) {
-    constexpr int kPairs = kBoxN / 8 * 2;
     char* to = memory + byte_of(box * kGroupParts + part);
     HoleArguments arguments[kPairs];
 #pragma unroll
@@ -108,6 +142,7 @@ struct DirectFinish : WarpBoxes {
       if constexpr (kFulls > 0)
         arguments[i].full[0][0] =
             has_full() ? *reinterpret_cast<const uint32_t*>(to + offset(i)) : 0;
+      if constexpr (kFulls > 1) arguments[i].full[1][0] = second[i];
 #pragma unroll
       for (int s = 0; s < kRows; ++s)
 #pragma unroll
@@ -115,7 +150,12 @@ struct DirectFinish : WarpBoxes {
 #pragma unroll
       for (int s = 0; s < kColumns; ++s) arguments[i].column[s] = column[s][part][i % 2];
     }
-    const int row = at.m + part * kPartRows + lane / 4, first = at.n + box * kBoxN + lane % 4 * 2;
+    if constexpr (kFulls > 1) {
+      const bool last_part = part + 1 == kGroupParts;
+      if (!last_part || box + 1 < kTileN / kBoxN)
+        load_second(last_part ? box + 1 : box, last_part ? 0 : part + 1);
+    }
+    const int row = row_of(part), first = column_of(box);
     uint32_t result[kPairs];
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
@@ -143,6 +183,7 @@ struct DirectFinish : WarpBoxes {
   }
 
   __device__ __forceinline__ void finish(const Place&, const Accumulators& sum, Largest& largest) {
+    if constexpr (kFulls > 1) load_second(0, 0);
     wait_for_full();
     finish_column<0>(sum, largest);
   }

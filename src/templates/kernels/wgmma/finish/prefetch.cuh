@@ -26,7 +26,7 @@ __device__ __forceinline__ void prefetch_full(const Params& params, const Place&
   }
 }
 
-// Prefetches the vectors of a tile and, if FULLS, its full operands.
+// Prefetches the vectors of a tile and, if FULLS, the full operands that no TMA copies.
 template <bool FULLS>
 __device__ __forceinline__ void prefetch_operands(const Params& params, const Place& at, int lane) {
   const EpilogueOperands& all = params.operands;
@@ -39,7 +39,7 @@ __device__ __forceinline__ void prefetch_operands(const Params& params, const Pl
     prefetch_vector(all.column[i], operand_batch(params, at), at.m,
                     min(kTileM, end_of_rows(params, at) - at.m), lane, 32);
   if constexpr (FULLS) {
-    prefetch_full<0>(params, at, lane);
+    if constexpr (!kDirect) prefetch_full<0>(params, at, lane);
     prefetch_full<1>(params, at, lane);
     prefetch_full<2>(params, at, lane);
     prefetch_full<3>(params, at, lane);
