@@ -342,8 +342,10 @@ ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instan
                                                             attacca_bytes** json);
 
 /* ---- Parts: a plan of one product, or gate, and what follows it, computed several times by one
- * launch on a GPU. Each part is read and written only when a word in memory has a value: what a
- * copy engine, another GPU, NCCL or NVSHMEM writes when the part's operands are here. */
+ * launch on a GPU. Each part is read and written only when words in memory have a value: what a
+ * copy engine, another GPU, NCCL or NVSHMEM writes when the part's operands are here. When a part's
+ * results are written, the launch writes a word, for which a stream (cuStreamWaitValue32) or
+ * another GPU's launch may wait. */
 
 typedef struct attacca_parts attacca_parts;
 
@@ -351,11 +353,19 @@ typedef struct attacca_awaited {
   const uint32_t* word; /* on the device, or mapped there; NULL: nothing is awaited */
   uint32_t value;
   uint32_t most_ms; /* after which time the launch fails, as by a trap; 0: it waits forever */
+  uint32_t count;   /* of words, one after the other, that all must have the value; 0 is 1 */
 } attacca_awaited;
 
+typedef struct attacca_reported {
+  uint32_t* word;    /* on the device, or mapped there, another GPU's too; NULL: nothing */
+  uint32_t* counter; /* on the device, 0 before the launch and behind it; blocks count there */
+  uint32_t value;    /* what the word becomes */
+} attacca_reported;
+
 /* `sizes`, `alignments`: of each part, as attacca_plan_prepare takes them. `parts`: 2 to 8. The
- * cost model chooses the kernel, which may be compiled now. Fails for other plans, and where no
- * kernel computes several such products in one launch. */
+ * cost model chooses the kernel, or a measurement now, if the plan is to be measured; kernels may
+ * be compiled. Fails for other plans, and where no kernel computes several such products in one
+ * launch. */
 ATTACCA_API attacca_status* attacca_plan_prepare_parts(const attacca_plan* plan,
                                                        const attacca_size* sizes, size_t count,
                                                        const int32_t* alignments,
@@ -364,15 +374,19 @@ ATTACCA_API attacca_status* attacca_plan_prepare_parts(const attacca_plan* plan,
 ATTACCA_API void attacca_parts_free(attacca_parts* parts);
 /* As attacca_decision's; it lives as long as the parts. */
 ATTACCA_API const char* attacca_parts_candidate(const attacca_parts* parts);
+/* 1: an input may be NULL in any part, which then sees zeros. */
+ATTACCA_API int32_t attacca_parts_input_may_be_null(const attacca_parts* parts, size_t input);
 /* Device addresses of the plan's inputs and outputs, first those of the first part; parts may share
- * inputs. `awaited`: one for each part, or none. What was written before a word is seen by the
- * part. Puts the launch on the stream and waits for nothing. Parts that are here come first: blocks
- * of earlier parts start earlier, and those that wait may fill the device, so that what writes the
- * words must need no multiprocessor. */
+ * inputs. `awaited`, `reported`: one for each part, or none. What was written before a word is seen
+ * by the part, and who sees a part's word sees its results. Puts the launch on the stream and waits
+ * for nothing. Parts that are here come first: blocks of earlier parts start earlier, and those
+ * that wait may fill the device, so that what writes the words must need no multiprocessor. */
 ATTACCA_API attacca_status* attacca_parts_run(const attacca_parts* parts, const void* const* inputs,
                                               size_t input_count, void* const* outputs,
                                               size_t output_count, const attacca_awaited* awaited,
-                                              size_t awaited_count, void* stream);
+                                              size_t awaited_count,
+                                              const attacca_reported* reported,
+                                              size_t reported_count, void* stream);
 
 /* ---- A GPU's memory, streams and events, for programs that hold tensors there without CUDA's own
  * headers. Addresses, streams and events are the driver's (CUdeviceptr, CUstream, CUevent). Any
@@ -417,6 +431,14 @@ ATTACCA_API attacca_status* attacca_stream_synchronize(const attacca_device* dev
 /* What follows on the stream waits for the event. */
 ATTACCA_API attacca_status* attacca_stream_wait(const attacca_device* device, void* stream,
                                                 void* event);
+/* What follows on the stream waits until the word, on the device, has the value: without an end of
+ * its own. The word, on the device or another GPU's that is mapped there, gets the value, and who
+ * sees it sees what the stream did before. Neither needs a multiprocessor; both may be captured in
+ * a CUDA graph. */
+ATTACCA_API attacca_status* attacca_stream_wait_value(const attacca_device* device, void* stream,
+                                                      const uint32_t* word, uint32_t value);
+ATTACCA_API attacca_status* attacca_stream_write_value(const attacca_device* device, void* stream,
+                                                       uint32_t* word, uint32_t value);
 ATTACCA_API attacca_status* attacca_event_create(const attacca_device* device, void** event);
 ATTACCA_API attacca_status* attacca_event_destroy(const attacca_device* device, void* event);
 ATTACCA_API attacca_status* attacca_event_record(const attacca_device* device, void* event,

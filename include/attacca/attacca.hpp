@@ -544,20 +544,27 @@ class Instance {
   std::shared_ptr<attacca_instance> handle_;
 };
 
-// A word in memory that a part awaits: no address, nothing.
+// Words in memory that a part awaits, and the one that it writes behind its results: no address,
+// nothing.
 using Awaited = attacca_awaited;
+using Reported = attacca_reported;
 
 // A plan of one product, or gate, and what follows it, computed several times by one launch on a
 // GPU (attacca_parts_run).
 class Parts {
  public:
   std::string candidate() const { return attacca_parts_candidate(handle()); }
-  // Device addresses of all inputs and outputs, first those of the first part. `awaited`: one for
-  // each part, or none.
+  bool input_may_be_null(size_t input) const {
+    return attacca_parts_input_may_be_null(handle(), input) != 0;
+  }
+  // Device addresses of all inputs and outputs, first those of the first part. `awaited`,
+  // `reported`: one for each part, or none.
   Status run(const std::vector<const void*>& inputs, const std::vector<void*>& outputs,
-             const std::vector<Awaited>& awaited = {}, void* stream = nullptr) const {
+             const std::vector<Awaited>& awaited = {}, const std::vector<Reported>& reported = {},
+             void* stream = nullptr) const {
     return Status(attacca_parts_run(handle(), inputs.data(), inputs.size(), outputs.data(),
-                                    outputs.size(), awaited.data(), awaited.size(), stream));
+                                    outputs.size(), awaited.data(), awaited.size(), reported.data(),
+                                    reported.size(), stream));
   }
 
   const attacca_parts* handle() const { return handle_.get(); }
@@ -790,6 +797,12 @@ class Device {
   }
   Status wait(void* stream, void* event) const {
     return Status(attacca_stream_wait(handle(), stream, event));
+  }
+  Status wait_value(void* stream, const uint32_t* word, uint32_t value) const {
+    return Status(attacca_stream_wait_value(handle(), stream, word, value));
+  }
+  Status write_value(void* stream, uint32_t* word, uint32_t value) const {
+    return Status(attacca_stream_write_value(handle(), stream, word, value));
   }
   Result<void*> create_event() const { return made(attacca_event_create); }
   Status destroy_event(void* event) const { return Status(attacca_event_destroy(handle(), event)); }

@@ -19,10 +19,12 @@ class Parts {
         std::vector<Tensor> outputs, std::shared_ptr<const run::CudaParts> parts);
 
   const launch::Candidate& candidate() const { return parts_->candidate(); }
+  bool may_be_absent(size_t input) const { return parts_->may_be_absent(input); }
 
-  // As attacca_parts_run (attacca.h); `words`: one for each part, or none.
+  // As attacca_parts_run (attacca.h); `awaited`, `reported`: one for each part, or none.
   Status run(std::span<const void* const> inputs, std::span<void* const> outputs,
-             std::span<const ptx::AwaitedWord> words, void* stream) const;
+             std::span<const ptx::AwaitedWord> awaited, std::span<const ptx::ReportedWord> reported,
+             void* stream) const;
 
  private:
   std::shared_ptr<const run::Compiled> compiled_;

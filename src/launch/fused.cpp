@@ -103,7 +103,7 @@ class TemplateLaunch : public Runnable {
 
 gpu::KernelRequest kernel_request(const problem::Problem& problem, const Template& kernel,
                                   const epilogue::Binding& binding, int capability, size_t problems,
-                                  bool awaits) {
+                                  bool has_signals) {
   gpu::KernelRequest request;
   request.kernel = &kernel;
   request.epilogue = problem.epilogue;
@@ -111,7 +111,7 @@ gpu::KernelRequest kernel_request(const problem::Problem& problem, const Templat
   request.mode = problem.mode;
   request.capability = capability;
   request.problems = problems;
-  request.awaits = awaits;
+  request.has_signals = has_signals;
   if (!problem.products.empty()) {
     request.a_type = problem.views.products[0].a.dtype;
     // A kernel for packed weights converts them to A's dtype, whatever the graph unpacks to.

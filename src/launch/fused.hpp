@@ -28,6 +28,6 @@ Result<std::unique_ptr<Runnable>> make_pointwise(const std::shared_ptr<Toolbox>&
 gpu::KernelRequest kernel_request(const problem::Problem& problem,
                                   const templates::Template& kernel,
                                   const epilogue::Binding& binding, int capability,
-                                  size_t problems = 1, bool awaits = false);
+                                  size_t problems = 1, bool has_signals = false);
 
 }  // namespace attacca::launch

@@ -39,13 +39,15 @@ struct BuiltTogether {
 class TogetherLaunch : public Runnable, public Awaiting {
  public:
   TogetherLaunch(std::shared_ptr<Toolbox> toolbox, std::shared_ptr<const Kernel> kernel,
-                 std::vector<problem::Problem> problems, const Candidate& candidate, bool awaits)
+                 std::vector<problem::Problem> problems, const Candidate& candidate,
+                 bool has_signals)
       : toolbox_(std::move(toolbox)),
         kernel_(std::move(kernel)),
         binding_(candidate.binding),
         members_(members(std::move(problems), candidate)),
         layout_(ptx::parameters_of_several(form().builder->params_bytes,
-                                           form().builder->params_align, members_.size(), awaits)),
+                                           form().builder->params_align, members_.size(),
+                                           has_signals)),
         built_(not_built()) {}
 
   size_t workspace_bytes() const override { return 0; }
@@ -54,15 +56,15 @@ class TogetherLaunch : public Runnable, public Awaiting {
     return launch_awaiting(at, {}, stream);
   }
 
-  Status launch_awaiting(const Addresses& at, std::span<const ptx::AwaitedWord> words,
+  Status launch_awaiting(const Addresses& at, std::span<const ptx::Signals> signals,
                          gpu::StreamHandle stream) const override {
-    ATTACCA_CHECK(words.size() == (layout_.awaited_at > 0 ? members_.size() : 0),
-                  "a word for each problem that is awaited");
+    ATTACCA_CHECK(signals.size() == (layout_.signals_at > 0 ? members_.size() : 0),
+                  "signals of each problem that is awaited");
     const auto built = built_.take([this] { return not_built(); });
     if (!built->done || built->addresses != at) ATTACCA_TRY_VOID(build(at, *built));
-    if (!words.empty())
-      std::memcpy(static_cast<char*>(built->parameters.get()) + layout_.awaited_at, words.data(),
-                  words.size_bytes());
+    if (!signals.empty())
+      std::memcpy(static_cast<char*>(built->parameters.get()) + layout_.signals_at, signals.data(),
+                  signals.size_bytes());
     void* parameters[] = {built->parameters.get()};
     return kernel_->function.launch(built->launch, stream, parameters);
   }
@@ -126,7 +128,7 @@ class TogetherLaunch : public Runnable, public Awaiting {
     const auto blocks_of = [](uint32_t tiles, uint32_t rounds) {
       return (tiles + rounds - 1) / rounds;
     };
-    if (is_persistent && layout_.awaited_at > 0) {
+    if (is_persistent && layout_.signals_at > 0) {
       for (size_t i = 0; i < members_.size(); ++i) {
         const uint32_t rounds = (clusters[i] + places - 1) / std::max(places, 1u);
         built.blocks[i] = blocks_of(clusters[i], std::max(rounds, 1u)) * cluster;
@@ -164,7 +166,7 @@ class TogetherLaunch : public Runnable, public Awaiting {
     }
     built.launch = launch_of(form(), {end, first_grid[1], first_grid[2]});
     // What resets the words may be the kernel before this one in the stream.
-    built.launch.dependent &= layout_.awaited_at == 0;
+    built.launch.dependent &= layout_.signals_at == 0;
     built.addresses = at;
     built.done = true;
     return {};
@@ -211,7 +213,7 @@ class OneByOne : public Runnable {
 
 Result<std::unique_ptr<TogetherLaunch>> make_launch(const std::shared_ptr<Toolbox>& toolbox,
                                                     std::vector<problem::Problem> problems,
-                                                    const Candidate& candidate, bool awaits) {
+                                                    const Candidate& candidate, bool has_signals) {
   ATTACCA_CHECK(problems.size() > 1 && problems.size() <= kMostTogether && candidate.binding,
                 "problems that cannot be launched together");
   const Template* const kernel = toolbox->catalog().find(candidate.kernel);
@@ -219,9 +221,9 @@ Result<std::unique_ptr<TogetherLaunch>> make_launch(const std::shared_ptr<Toolbo
                 "a template that computes one problem a launch");
   ATTACCA_TRY(auto loaded, toolbox->kernel(kernel_request(problems[0], *kernel, *candidate.binding,
                                                           toolbox->device().info().capability(),
-                                                          problems.size(), awaits)));
+                                                          problems.size(), has_signals)));
   return std::make_unique<TogetherLaunch>(toolbox, std::move(loaded), std::move(problems),
-                                          candidate, awaits);
+                                          candidate, has_signals);
 }
 
 }  // namespace

@@ -77,16 +77,20 @@ TEST_F(ApiDevice, WorkIsOnItsStream) {
   ASSERT_TRUE(device.upload(memory, "1234567", 8, first));
   ASSERT_TRUE(device.record(event, first));
   ASSERT_TRUE(device.wait(second, event));
+  ASSERT_TRUE(device.wait_value(second, static_cast<uint32_t*>(memory), 7));
+  ASSERT_TRUE(device.write_value(second, static_cast<uint32_t*>(memory) + 1, 0x41414141));
   char got[8];
   ASSERT_TRUE(device.download(got, memory, 8, second));
   ASSERT_TRUE(device.synchronize_event(event));
   ASSERT_TRUE(device.synchronize());
-  EXPECT_STREQ(got, "1234567");
+  EXPECT_EQ(std::string(got, 8), "1234AAAA");
   char want[400];
   std::snprintf(want, sizeof want,
                 "cuMemcpyHtoDAsync_v2 8 on %p\ncuEventRecord on %p\ncuStreamWaitEvent on %p\n"
+                "cuStreamWaitValue32_v2 7 on %p\n"
+                "cuStreamWriteValue32_v2 1094795585 on %p\n"
                 "cuMemcpyDtoHAsync_v2 8 on %p\ncuEventSynchronize\ncuCtxSynchronize\n",
-                first, first, second, second);
+                first, first, second, second, second, second);
   std::string made = calls();
   for (size_t at; (at = made.find("cuCtxGetCurrent\n")) != made.npos;) made.erase(at, 16);
   EXPECT_EQ(made, want);

@@ -337,8 +337,10 @@ TEST(ApiErrors, Nulls) {
   null(attacca_instance_run(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, nullptr), "instance");
   attacca_parts* parts = nullptr;
   null(attacca_plan_prepare_parts(nullptr, nullptr, 0, nullptr, 0, 2, &parts), "plan");
-  null(attacca_parts_run(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, nullptr), "parts");
+  null(attacca_parts_run(nullptr, nullptr, 0, nullptr, 0, nullptr, 0, nullptr, 0, nullptr),
+       "parts");
   EXPECT_STREQ(attacca_parts_candidate(nullptr), "");
+  EXPECT_EQ(attacca_parts_input_may_be_null(nullptr, 0), 0);
   null(attacca_instance_decision(nullptr, 0, &decision), "instance");
   null(attacca_instance_decisions_json(nullptr, &bytes), "instance");
   const auto p = plan();

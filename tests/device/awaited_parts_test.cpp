@@ -52,10 +52,15 @@ Result<std::vector<ir::Tensor>> launched(const run::CudaParts& parts, const ir::
   ATTACCA_TRY(const auto v, uploaded(all[0].inputs.at("v")));
   ATTACCA_TRY(auto words, gpu::DeviceMemory::allocate(device, kParts * sizeof(uint32_t)));
   ATTACCA_TRY_VOID(words.fill(0));
+  // Of each part a word that it writes behind its results, and a counter.
+  std::vector<uint32_t> reported(2 * kParts);
+  const size_t reported_bytes = reported.size() * sizeof(uint32_t);
+  ATTACCA_TRY(auto reports, gpu::DeviceMemory::allocate(device, reported_bytes));
+  ATTACCA_TRY_VOID(reports.fill(0));
   ATTACCA_TRY(auto value, gpu::PinnedMemory::allocate(device, sizeof(uint32_t)));
   std::memcpy(value.pointer(), &kHere, sizeof kHere);
   std::vector<void*> inputs, outputs;
-  std::vector<ptx::AwaitedWord> awaited;
+  std::vector<ptx::Signals> signals;
   ATTACCA_TRY(ir::Tensor result,
               ir::Tensor::make(graph.type(graph.outputs()[0].value).dtype,
                                *evaluate(graph.type(graph.outputs()[0].value).shape, {})));
@@ -73,12 +78,14 @@ Result<std::vector<ir::Tensor>> launched(const run::CudaParts& parts, const ir::
     for (void* const input : {part.x.pointer(), w.pointer(), v.pointer()}) inputs.push_back(input);
     outputs.push_back(part.y.pointer());
     const uint64_t word = words.address() + i * sizeof(uint32_t);
-    awaited.push_back({i == 0 ? 0 : word, kHere, kMostMs});
+    const uint64_t report = reports.address() + 2 * i * sizeof(uint32_t);
+    signals.push_back({{i == 0 ? 0 : word, kHere, kMostMs},
+                       {report, report + sizeof(uint32_t), static_cast<uint32_t>(i + 1)}});
   }
   ATTACCA_TRY_VOID(device.synchronize());
   ATTACCA_TRY(const auto main, gpu::Stream::create(device));
   ATTACCA_TRY(const auto side, gpu::Stream::create(device));
-  ATTACCA_TRY_VOID(parts.launch(inputs, outputs, awaited, main.get()));
+  ATTACCA_TRY_VOID(parts.launch(inputs, outputs, signals, main.get()));
   for (size_t i = 1; i < kParts; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
     ATTACCA_TRY_VOID(all[i].x.copy_from(all[i].rows.pointer(), all[i].rows.size(), side.get()));
@@ -87,6 +94,9 @@ Result<std::vector<ir::Tensor>> launched(const run::CudaParts& parts, const ir::
   }
   ATTACCA_TRY_VOID(side.synchronize());
   ATTACCA_TRY_VOID(main.synchronize());
+  ATTACCA_TRY_VOID(reports.copy_to(reported.data(), reported_bytes));
+  ATTACCA_TRY_VOID(device.synchronize());
+  EXPECT_EQ(reported, (std::vector<uint32_t>{1, 0, 2, 0, 3, 0}));
   std::vector<ir::Tensor> results;
   for (Part& part : all) {
     ATTACCA_TRY(result, ir::Tensor::make(result.dtype(), result.shape()));

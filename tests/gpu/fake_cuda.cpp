@@ -389,6 +389,13 @@ int cuStreamDestroy_v2(void*) {
 int cuStreamSynchronize(void* stream) {
   return note("cuStreamSynchronize", on(stream));
 }
+int cuStreamWaitValue32_v2(void* stream, unsigned long long, unsigned value, unsigned) {
+  return note("cuStreamWaitValue32_v2", std::to_string(value) + on(stream));
+}
+int cuStreamWriteValue32_v2(void* stream, unsigned long long word, unsigned value, unsigned) {
+  std::memcpy(reinterpret_cast<void*>(word), &value, sizeof value);
+  return note("cuStreamWriteValue32_v2", std::to_string(value) + on(stream));
+}
 int cuStreamWaitEvent(void* stream, void*, unsigned) {
   return note("cuStreamWaitEvent", on(stream));
 }

@@ -99,7 +99,7 @@ struct SeveralKernel {
 };
 
 inline Result<SeveralKernel> kernel_of(const std::string& name, size_t problems,
-                                       std::string_view tail, bool awaits = false) {
+                                       std::string_view tail, bool has_signals = false) {
   static const auto catalog = templates::Catalog::open(nullptr);
   if (!catalog) return tl::make_unexpected(catalog.error());
   SeveralKernel made;
@@ -124,17 +124,17 @@ inline Result<SeveralKernel> kernel_of(const std::string& name, size_t problems,
   ATTACCA_TRY(const ptx::Module body, ptx::parse(std::move(filling)));
   ATTACCA_TRY(ptx::Spliced spliced, ptx::splice(kernel, body, "attacca_hole"));
   ATTACCA_TRY(const ptx::Module one, ptx::parse(std::move(spliced.ptx)));
-  ATTACCA_TRY(made.ptx, ptx::compute_several(one, made.form->kernel, problems, awaits));
+  ATTACCA_TRY(made.ptx, ptx::compute_several(one, made.form->kernel, problems, has_signals));
   return made;
 }
 
-// One launch for these problems; `awaited`: a word of each, if the kernel awaits them.
+// One launch for these problems; `signals`: of each, if the kernel has them.
 inline Result<ptx_interpreter::Launch> launch_of(
     const SeveralKernel& kernel, const std::vector<attacca_gemm_arguments>& problems,
-    const std::vector<ptx::AwaitedWord>& awaited = {}) {
+    const std::vector<ptx::Signals>& signals = {}) {
   const auto& builder = *kernel.form->builder;
   const ptx::SeveralParameters layout = ptx::parameters_of_several(
-      builder.params_bytes, builder.params_align, problems.size(), !awaited.empty());
+      builder.params_bytes, builder.params_align, problems.size(), !signals.empty());
   std::vector<std::byte> parameters(layout.bytes);
   uint32_t end = 0, grid[3] = {};
   for (size_t i = 0; i < problems.size(); ++i) {
@@ -145,9 +145,9 @@ inline Result<ptx_interpreter::Launch> launch_of(
     end += grid[0];
     std::memcpy(parameters.data() + layout.ends_at + i * sizeof end, &end, sizeof end);
   }
-  for (size_t i = 0; i < awaited.size(); ++i)
-    std::memcpy(parameters.data() + layout.awaited_at + i * sizeof awaited[i], &awaited[i],
-                sizeof awaited[i]);
+  for (size_t i = 0; i < signals.size(); ++i)
+    std::memcpy(parameters.data() + layout.signals_at + i * sizeof signals[i], &signals[i],
+                sizeof signals[i]);
   return ptx_interpreter::Launch{kernel.form->kernel,
                                  {end, grid[1], grid[2]},
                                  {static_cast<uint32_t>(kernel.form->threads)},

@@ -13,7 +13,7 @@ os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
 import ranks
 import symmetric_stand_in
 
-ROWS, DEPTH, COLUMNS, RUNS = 24, 36, 20, 10  # 1, 2, 3 and 4 ranks divide rows and depth
+ROWS, DEPTH, COLUMNS, RUNS = 48, 48, 24, 10  # 1, 2, 3 and 4 ranks divide rows and depth
 
 
 def made(dtype):
@@ -23,13 +23,16 @@ def made(dtype):
     torch.manual_seed(0)
     shapes = {"x": (ROWS, DEPTH), "w": (DEPTH, COLUMNS), "w1": (COLUMNS, DEPTH), "bias": (COLUMNS,),
               "scale": (ROWS, 1), "res": (ROWS, COLUMNS)}
-    return {name: torch.randn(shape).to(dtype) for name, shape in shapes.items()}
+    weights = 6 * DEPTH ** -0.5  # what products are about as large as
+    return {name: (torch.randn(shape) * (weights if name in ("w", "w1") else 1)).to(dtype)
+            for name, shape in shapes.items()}
 
 
 ALL_REDUCED = ("all_reduce", "uneven")
 SCATTERED = ("reduce_scatter", "scattered residual")
 PULLED = (*SCATTERED, "all_reduce")
 PIECES = ((512, 2), (6, 3), (2, 2))  # from so many rows of a rank on, so many pieces
+ONE_LAUNCH = ((4, 256), (3, 2), (2, 2))  # at most so many pieces, of at least so many rows
 
 
 class Calls:
@@ -185,6 +188,24 @@ def awaiting():
             assert sum(each.runs for each in prepared) == before + RUNS
             torch.testing.assert_close(call("pieces").double(), wanted, rtol=tolerance,
                                        atol=tolerance)
+    from attacca.torch._parallel import awaiting as one_launch
+
+    for dtype in (torch.float64, torch.bfloat16):
+        results = {}
+        for run in range(RUNS):
+            one_launch._PIECES, one_launch._LEAST = ONE_LAUNCH[run % len(ONE_LAUNCH)]
+            calls = Calls(rank, count, dtype, bool(run % 2), exchange="awaiting")
+            pieces = one_launch.pieces_of(ROWS // count, count)
+            for name in PULLED:
+                before, signals = sum(each.runs for each in prepared), len(memory.signals)
+                result = calls.check(name)
+                assert sum(each.runs for each in prepared) == before + 1, name
+                assert torch.equal(results.setdefault((name, pieces), result), result), name
+                sends = (count - 1) * pieces * (name not in SCATTERED)
+                assert len(memory.signals) - signals == sends, name
+                if name in ALL_REDUCED:
+                    check_alike(result)
+        assert len(results) > len(PULLED), results.keys()
     # Rank 0 has a launch, the others have none.
     one = ways.exchanges(dist.group.WORLD, torch.device("cpu"), torch.float64, False)
     x = made(torch.float64)["x"]
@@ -197,7 +218,8 @@ def awaiting():
             others.append((begin, part.clone()))
 
         def awaiting(self, parts, begins, words, most_ms):
-            assert words[1:].tolist() == [1] * (count - 1)
+            for word in words:
+                symmetric_stand_in.wait_for(lambda word=word: word.tolist() == [1])
             others.extend((begin, part.clone()) for begin, part in zip(begins, parts))
     one["awaiting"].gather(mine, Consume())
     rows = torch.cat([part for _, part in sorted(others, key=lambda each: each[0])])

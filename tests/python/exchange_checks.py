@@ -105,8 +105,7 @@ def delayed(device, generator):
 def available(case, way, shared):
     if way in ("whole", "measured"):
         return True
-    return shared and (case.gathers if way == "awaiting" else
-                       not case.gathers if way == "pulled" else True)
+    return shared and not (case.gathers and way == "pulled")
 
 
 def check_way(case, way, generator):

@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import random
+import threading
 import time
 
 _SIZE, _PAD = 1 << 20, 2048
@@ -61,7 +62,7 @@ def share(group):
     """Makes a group on the CPU capable of the exchanges over symmetric memory; returns it."""
     import torch
 
-    from attacca.torch._parallel import direct, pieces, pulled, ways
+    from attacca.torch._parallel import awaiting, direct, pieces, pulled, ways
 
     path = os.environ["ATTACCA_TEST_STORE"] + ".memory"
     memory = File(path, group.rank(), group.size(), _SIZE)
@@ -72,7 +73,11 @@ def share(group):
             return memory
 
         @staticmethod
-        def _stream(device):
+        def _streams(device):
+            return None
+
+        @staticmethod
+        def _core_device(device):
             return None
 
         @staticmethod
@@ -84,6 +89,18 @@ def share(group):
 
         def _beside(self):
             return contextlib.nullcontext()
+
+        def _launch(self, launch, beside):
+            """Both at once. Which thread runs them does not matter to what they call."""
+            thread = Thread(launch)
+            beside()
+            thread.finish()
+
+        def _write_value(self, word, value):
+            word.view(torch.int32).fill_(value)
+
+        def _wait_value(self, word):
+            wait_for(lambda: word.item() == 1)
 
         def _record(self):
             return None
@@ -103,7 +120,7 @@ def share(group):
     class PiecesOnFile(OnFile, pieces.Pieces):
         pass
 
-    class AwaitingOnFile(OnFile, pieces.Awaiting):
+    class AwaitingOnFile(OnFile, awaiting.Awaiting):
         pass
 
     class PulledOnFile(OnFile, pulled.Pulled):
@@ -116,18 +133,64 @@ def share(group):
     return memory
 
 
+class Thread(threading.Thread):
+    """A call on a thread of its own; `finish` raises what it raised, and so does who waits."""
+
+    errors = []
+
+    def __init__(self, call):
+        super().__init__(daemon=True)
+        self.call = call
+        self.start()
+
+    def run(self):
+        try:
+            self.call()
+        except BaseException as error:  # noqa: BLE001  of the thread that waits
+            self.errors.append(error)
+
+    def finish(self):
+        self.join(60)
+        assert not self.is_alive(), "the launch waits"
+        self.check()
+
+    @classmethod
+    def check(cls):
+        if cls.errors:
+            raise cls.errors[0]
+
+
+def wait_for(condition):
+    end = time.monotonic() + 60
+    while not condition():
+        if threading.current_thread() is threading.main_thread():
+            Thread.check()
+        assert time.monotonic() < end, "what is awaited does not come"
+        time.sleep(1e-4)
+
+
 class _Parts:
-    """Stands for the library's parts on a GPU: runs the plan for each part, after its word."""
+    """Stands for the library's parts on a GPU: runs the plan for each part, after its words, and
+    reports it."""
 
     def __init__(self, instance, inputs, outputs):
         self.instance, self.inputs, self.outputs, self.runs = instance, inputs, outputs, 0
 
-    def run(self, inputs, outputs, words, value, most_ms, stream):
+    def input_may_be_null(self, place):
+        return False
+
+    def run(self, inputs, outputs, awaited, words, reported, value, most_ms, stream):
         assert most_ms == 120_000, most_ms
-        for part, word in enumerate(words):
-            assert not word or ctypes.c_uint32.from_address(word).value == value, (part, word)
+        for part, (before, behind) in enumerate(zip(awaited, reported, strict=True)):
+            if before:
+                all_words = (ctypes.c_uint32 * words).from_address(before)
+                wait_for(lambda all_words=all_words: set(all_words) == {value})
             self.instance.run(inputs[part * self.inputs:(part + 1) * self.inputs],
                               outputs[part * self.outputs:(part + 1) * self.outputs])
+            if behind:
+                word, counter = (ctypes.c_uint32 * 2).from_address(behind)
+                assert (word, counter) == (0, 0), (part, word, counter)
+                ctypes.c_uint32.from_address(behind).value = value
         self.runs += 1
 
 

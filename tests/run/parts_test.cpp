@@ -47,18 +47,23 @@ Launched launched(const std::string& inputs, size_t count, const std::string& bo
   const std::string name = (*parts)->candidate().kernel;
   const auto& builder = *plan->toolbox()->catalog().find(name)->builder;
   const size_t at =
-      ptx::parameters_of_several(builder.params_bytes, builder.params_align, 3, true).awaited_at;
+      ptx::parameters_of_several(builder.params_bytes, builder.params_align, 3, true).signals_at;
   std::string watch;
-  for (size_t i = 0; i < 3; ++i)
-    watch += "8+" + std::to_string(at + 16 * i) + " 4+" + std::to_string(at + 16 * i + 8) + " ";
+  for (size_t i = 0; i < 3; ++i) {
+    const size_t of_part = at + i * sizeof(ptx::Signals);
+    const size_t reported = of_part + offsetof(ptx::Signals, reported);
+    watch += "8+" + std::to_string(of_part) + " 4+" + std::to_string(of_part + 8) + " 8+" +
+             std::to_string(reported) + " 8+" + std::to_string(reported + 8) + " ";
+  }
   std::string said;
   // Again with other values, by the parameters that were built before.
   for (const uint32_t value : {7u, 8u}) {
     fake<decltype(fake_cuda_reset)>("fake_cuda_reset")();
     fake<decltype(fake_cuda_watch)>("fake_cuda_watch")(watch.c_str());
-    const std::vector<ptx::AwaitedWord> words{{0x5000, value}, {}, {0x6000, value + 2}};
+    const std::vector<ptx::Signals> signals{
+        {{0x5000, value}, {}}, {{}, {0x7000, 0x7004, value}}, {{0x6000, value + 2}, {}}};
     const Status status =
-        (*parts)->launch(addresses(0x100000, 3 * count), addresses(0x9000000, 3), words, nullptr);
+        (*parts)->launch(addresses(0x100000, 3 * count), addresses(0x9000000, 3), signals, nullptr);
     if (!status) return {to_string(status.error()), name};
     const std::string calls = fake<decltype(fake_cuda_calls)>("fake_cuda_calls")();
     const size_t first = calls.find("cuLaunch");
@@ -71,7 +76,9 @@ Launched launched(const std::string& inputs, size_t count, const std::string& bo
   return {said, name};
 }
 
-const std::string kWords = " 0x5000 0x7 0 0 0x6000 0x9 0x5000 0x8 0 0 0x6000 0xa";
+const std::string kWords =
+    " 0x5000 0x7 0 0 0 0 0x7000 0x7004 0x6000 0x9 0 0 0x5000 0x8 0 0 0 0 0x7000 0x7004 0x6000 0xa "
+    "0 0";
 
 TEST(Parts, AProductIsOneLaunch) {
   const Launched ran = launched("x: f16[M, 60], w: f16[20, 60], a: f16[20]", 3, kProduct);
@@ -103,27 +110,45 @@ TEST(Parts, RefusesOtherPlans) {
   EXPECT_EQ(refusal(kProduct, 2, {.tuning = Tuning::Model}, true), "the plan is batch-invariant");
 }
 
+// What a kernel loads in a slot may have no address, if nothing else reads it.
+TEST(Parts, InputsThatMayBeAbsent) {
+  const std::string inputs = "x: f16[M, 64], w: f16[64, 64], a: f16[64], f: f16[M, 64]";
+  const auto absent = [&](const std::string& body) {
+    const auto plan = plan_of(inputs, body);
+    EXPECT_TRUE(plan) << to_string(plan.error());
+    const auto parts = make_parts(*plan, {{"M", 24}}, {}, 2);
+    EXPECT_TRUE(parts) << to_string(parts.error());
+    std::string found;
+    for (size_t i = 0; i < 5; ++i) found += (*parts)->may_be_absent(i) ? '1' : '0';
+    return found;
+  };
+  EXPECT_EQ(absent("return x @ transpose(w) + a + f"), "00010");
+  EXPECT_EQ(absent("return x @ transpose(w) + a + x * f")[0], '0');  // x is the product's, too
+}
+
 TEST(Parts, RefusesAddressesAndWordsThatDoNotFit) {
   fake<decltype(fake_cuda_watch)>("fake_cuda_watch")("");  // not where words of three parts lie
   const auto plan = plan_of(kInputs, kProduct);
   ASSERT_TRUE(plan) << to_string(plan.error());
   const auto parts = make_parts(*plan, {{"M", 24}}, {}, 2);
   ASSERT_TRUE(parts) << to_string(parts.error());
-  const std::vector<ptx::AwaitedWord> words(2);
+  const std::vector<ptx::Signals> signals(2);
   const auto inputs = addresses(0x100000, 8), outputs = addresses(0x9000000, 2);
   const auto what = [&](std::vector<void*> in, std::span<void* const> out,
-                        std::span<const ptx::AwaitedWord> awaited) {
-    const Status status = (*parts)->launch(in, out, awaited, nullptr);
+                        std::span<const ptx::Signals> of_parts) {
+    const Status status = (*parts)->launch(in, out, of_parts, nullptr);
     return status ? std::string() : status.error().what;
   };
-  EXPECT_EQ(what(inputs, outputs, words), "");
-  EXPECT_EQ(what(addresses(0x100000, 4), outputs, words), "4 addresses of inputs for 2 parts of 4");
-  EXPECT_EQ(what(inputs, std::span(outputs).first(1), words),
+  EXPECT_EQ(what(inputs, outputs, signals), "");
+  EXPECT_EQ(what(addresses(0x100000, 4), outputs, signals),
+            "4 addresses of inputs for 2 parts of 4");
+  EXPECT_EQ(what(inputs, std::span(outputs).first(1), signals),
             "1 addresses of outputs for 2 parts of 1");
-  EXPECT_EQ(what(inputs, outputs, std::span(words).first(1)), "1 words for 2 parts");
+  EXPECT_EQ(what(inputs, outputs, std::span(signals).first(1)), "signals of 1 parts for 2");
   std::vector<void*> odd = inputs;
   odd[5] = reinterpret_cast<void*>(0x100008);
-  EXPECT_EQ(what(odd, outputs, words), "input 1 of part 1 at 0x100008 is not aligned to 16 bytes");
+  EXPECT_EQ(what(odd, outputs, signals),
+            "input 1 of part 1 at 0x100008 is not aligned to 16 bytes");
 }
 
 }  // namespace

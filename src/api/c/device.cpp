@@ -70,6 +70,7 @@ attacca_status* copy(const attacca_device* device, Entry entry, To to, From from
 }
 
 constexpr unsigned kNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+constexpr unsigned kIsEqual = 1;       // CU_STREAM_WAIT_VALUE_EQ
 constexpr unsigned kWithoutTimes = 2;  // CU_EVENT_DISABLE_TIMING
 
 }  // namespace
@@ -158,6 +159,17 @@ attacca_status* attacca_stream_synchronize(const attacca_device* device, void* s
 
 attacca_status* attacca_stream_wait(const attacca_device* device, void* stream, void* event) {
   return call(device, &Driver::stream_wait_event, stream_of(stream), event_of(event), 0u);
+}
+
+attacca_status* attacca_stream_wait_value(const attacca_device* device, void* stream,
+                                          const uint32_t* word, uint32_t value) {
+  return call(device, &Driver::stream_wait_value, stream_of(stream), pointer(word), value,
+              kIsEqual);
+}
+
+attacca_status* attacca_stream_write_value(const attacca_device* device, void* stream,
+                                           uint32_t* word, uint32_t value) {
+  return call(device, &Driver::stream_write_value, stream_of(stream), pointer(word), value, 0u);
 }
 
 attacca_status* attacca_event_create(const attacca_device* device, void** event) {

@@ -138,20 +138,31 @@ const char* attacca_parts_candidate(const attacca_parts* parts) {
   return parts != nullptr ? parts->candidate.c_str() : "";
 }
 
+int32_t attacca_parts_input_may_be_null(const attacca_parts* parts, size_t input) {
+  return parts != nullptr && parts->parts->may_be_absent(input);
+}
+
 attacca_status* attacca_parts_run(const attacca_parts* parts, const void* const* inputs,
                                   size_t input_count, void* const* outputs, size_t output_count,
                                   const attacca_awaited* awaited, size_t awaited_count,
+                                  const attacca_reported* reported, size_t reported_count,
                                   void* stream) {
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(required(parts, "parts"));
     if (input_count > 0) ATTACCA_TRY_VOID(required(inputs, "inputs"));
     if (output_count > 0) ATTACCA_TRY_VOID(required(outputs, "outputs"));
     if (awaited_count > 0) ATTACCA_TRY_VOID(required(awaited, "awaited"));
-    std::vector<attacca::ptx::AwaitedWord> words;
-    for (size_t i = 0; i < awaited_count; ++i)
-      words.push_back(
-          {reinterpret_cast<uintptr_t>(awaited[i].word), awaited[i].value, awaited[i].most_ms});
-    return parts->parts->run({inputs, input_count}, {outputs, output_count}, words, stream);
+    if (reported_count > 0) ATTACCA_TRY_VOID(required(reported, "reported"));
+    std::vector<attacca::ptx::AwaitedWord> before;
+    for (const attacca_awaited& each : std::span(awaited, awaited_count))
+      before.push_back({reinterpret_cast<uintptr_t>(each.word), each.value, each.most_ms,
+                        std::max(each.count, uint32_t{1})});
+    std::vector<attacca::ptx::ReportedWord> behind;
+    for (const attacca_reported& each : std::span(reported, reported_count))
+      behind.push_back({reinterpret_cast<uintptr_t>(each.word),
+                        reinterpret_cast<uintptr_t>(each.counter), each.value});
+    return parts->parts->run({inputs, input_count}, {outputs, output_count}, before, behind,
+                             stream);
   });
 }
 

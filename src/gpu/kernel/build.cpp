@@ -59,7 +59,7 @@ Result<std::vector<char>> compile_and_splice(const KernelRequest& request,
   if (request.problems > 1) {
     ATTACCA_TRY(const ptx::Module one, ptx::parse(std::move(spliced.ptx), request.kernel->path));
     ATTACCA_TRY(spliced.ptx, ptx::compute_several(one, request.kernel->kernel, request.problems,
-                                                  request.awaits));
+                                                  request.has_signals));
   }
   times.splice = laps.next();
   ATTACCA_TRY(std::vector<char> image, toolchain.assemble(spliced.ptx, arch_for(request)));
@@ -78,7 +78,7 @@ Result<std::string> cache_key(const KernelRequest& request, const Toolchain& too
   key += fmt::format("input {} {}\narch {}\nmode {}\n", ir::name(request.a_type),
                      ir::name(request.b_type), arch_for(request), ir::name(request.mode));
   if (request.problems > 1) key += fmt::format("problems {}\n", request.problems);
-  if (request.awaits) key += "awaits\n";
+  if (request.has_signals) key += "signals\n";
   for (const std::string& include : request.includes)
     key += fmt::format("include {} bytes {:016x}\n", include.size(), hash64(include));
   return key + fmt::format("binding {}\n{}", epilogue::serialize(request.binding),

@@ -24,8 +24,8 @@ struct KernelRequest {
   std::vector<std::string> includes;
   // The device's, such as 90. A template of an older arch is assembled for it. 0: the template's.
   int capability = 0;
-  size_t problems = 1;  // that one launch computes (ptx/splice/several.hpp)
-  bool awaits = false;  // a word for each of them
+  size_t problems = 1;       // that one launch computes (ptx/splice/several.hpp)
+  bool has_signals = false;  // signals of each of them
 };
 
 // The seconds of each step. load: the cache's; on a hit the others are zero.

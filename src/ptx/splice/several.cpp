@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "fmt/format.h"
 
@@ -46,31 +47,50 @@ int target_of(const Module& kernel) {
   return number;
 }
 
-// Leaves in registers the address of the block's own parameters, its x and the blocks along x.
+// The word of the entry's only `ret`; an error: it ends elsewhere, too, or only some threads there.
+Result<uint32_t> only_end(const Module& kernel, const Function& entry) {
+  std::optional<uint32_t> end;
+  for (uint32_t i = entry.body->span.begin; i < entry.body->span.end; ++i) {
+    const std::string_view word = kernel.tokens[i].text();
+    if (kernel.tokens[i].kind != TokenKind::Word || (word != "ret" && word != "exit")) continue;
+    const Token& before = kernel.tokens[i - 1];
+    if (end || word == "exit" ||
+        !(before.is('{') || before.is('}') || before.is(';') || before.is(':')))
+      return fail(fmt::format("'{}' ends in several places, or not for all threads", entry.name),
+                  kernel.source.where(word), "let all threads come to one `ret`");
+    end = i;
+  }
+  if (!end)
+    return fail(fmt::format("'{}' has no `ret`", entry.name), kernel.where(entry.span),
+                "let all threads come to one");
+  return *end;
+}
+
+// What is read of a block's own problem. The registers' names begin with the prefix.
 class Choice {
  public:
-  Choice(std::string prefix, std::string_view parameter)
-      : prefix_(std::move(prefix)), parameter_(parameter) {}
+  Choice(std::string prefix, std::string_view parameter, const SeveralParameters& layout,
+         size_t problems)
+      : prefix_(std::move(prefix)), parameter_(parameter), layout_(layout), problems_(problems) {}
 
   std::string base() const { return name("base"); }
   std::string x() const { return name("x"); }
   std::string blocks() const { return name("end"); }
 
-  // `fence`: of what other proxies than the generic one read; may be empty.
-  std::string text(const SeveralParameters& parameters, size_t problems,
-                   std::string_view fence) const {
-    const bool awaits = parameters.awaited_at > 0;
+  // Leaves in registers the address of the problem's parameters, the block's x in it and its blocks
+  // along x, and, if there are signals, how far the problem's are from the first one's.
+  std::string find() const {
     std::string text = fmt::format(
         "\n\t.reg .pred {after};\n\t.reg .b32 {x}, {begin}, {end}, {next};\n\t.reg .b64 {base};\n"
         "\tmov.u32 {x}, %ctaid.x;\n\tmov.u32 {begin}, 0;\n\tmov.b64 {base}, {parameter};\n"
         "\tld.param.u32 {end}, [{parameter}+{at}];",
         fmt::arg("after", name("after")), fmt::arg("x", x()), fmt::arg("begin", name("begin")),
         fmt::arg("end", blocks()), fmt::arg("next", name("next")), fmt::arg("base", base()),
-        fmt::arg("parameter", parameter_), fmt::arg("at", parameters.ends_at));
-    if (awaits)
-      text += fmt::format("\n\t.reg .b64 {word};\n\tmov.b64 {word}, {parameter};",
-                          fmt::arg("word", name("word")), fmt::arg("parameter", parameter_));
-    for (size_t i = 1; i < problems; ++i) {
+        fmt::arg("parameter", parameter_), fmt::arg("at", layout_.ends_at));
+    if (has_signals())
+      text += fmt::format("\n\t.reg .b64 {signals};\n\tmov.b64 {signals}, {parameter};",
+                          fmt::arg("signals", name("signals")), fmt::arg("parameter", parameter_));
+    for (size_t i = 1; i < problems_; ++i) {
       text += fmt::format(
           "\n\tsetp.ge.u32 {after}, {x}, {end};\n\tld.param.u32 {next}, [{parameter}+{at}];\n"
           "\t@{after} mov.u32 {begin}, {end};\n\t@{after} mov.u32 {end}, {next};\n"
@@ -78,25 +98,27 @@ class Choice {
           fmt::arg("after", name("after")), fmt::arg("x", x()), fmt::arg("end", blocks()),
           fmt::arg("next", name("next")), fmt::arg("begin", name("begin")),
           fmt::arg("base", base()), fmt::arg("parameter", parameter_),
-          fmt::arg("at", parameters.ends_at + i * sizeof(uint32_t)),
-          fmt::arg("stride", parameters.stride));
-      if (awaits)
-        text += fmt::format("\n\t@{} add.s64 {}, {}, {};", name("after"), name("word"),
-                            name("word"), sizeof(AwaitedWord));
+          fmt::arg("at", layout_.ends_at + i * sizeof(uint32_t)),
+          fmt::arg("stride", layout_.stride));
+      if (has_signals())
+        text += fmt::format("\n\t@{} add.s64 {}, {}, {};", name("after"), name("signals"),
+                            name("signals"), sizeof(Signals));
     }
-    text += fmt::format("\n\tsub.u32 {x}, {x}, {begin};\n\tsub.u32 {end}, {end}, {begin};\n",
-                        fmt::arg("x", x()), fmt::arg("begin", name("begin")),
-                        fmt::arg("end", blocks()));
-    return awaits ? text + awaiting(parameters.awaited_at, fence) : text;
+    return text + fmt::format("\n\tsub.u32 {x}, {x}, {begin};\n\tsub.u32 {end}, {end}, {begin};\n",
+                              fmt::arg("x", x()), fmt::arg("begin", name("begin")),
+                              fmt::arg("end", blocks()));
   }
 
- private:
-  // The lanes of a warp go on together, as they began.
-  std::string awaiting(size_t at, std::string_view fence) const {
+  // Behind find(). `fence`: of what other proxies than the generic one read; may be empty. The
+  // lanes of a warp go on together, as they began.
+  std::string await(std::string_view fence) const {
+    const size_t at = layout_.signals_at + offsetof(Signals, awaited);
     return fmt::format(
-        "\t.reg .b64 {address}, {now}, {end};\n\t.reg .b32 {value}, {most}, {seen};\n"
-        "\tld.param.u64 {address}, [{word}+{at}];\n\tld.param.u32 {value}, [{word}+{value_at}];\n"
-        "\tld.param.u32 {most}, [{word}+{most_at}];\n"
+        "\t.reg .b64 {address}, {now}, {end};\n\t.reg .b32 {value}, {most}, {left}, {seen};\n"
+        "\tld.param.u64 {address}, [{signals}+{at}];\n"
+        "\tld.param.u32 {value}, [{signals}+{value_at}];\n"
+        "\tld.param.u32 {most}, [{signals}+{most_at}];\n"
+        "\tld.param.u32 {left}, [{signals}+{count_at}];\n"
         "\tsetp.eq.u64 {after}, {address}, 0;\n\t@{after} bra {here};\n"
         "\tcvta.to.global.u64 {address}, {address};\n\tmov.u64 {now}, %globaltimer;\n"
         "\tmul.wide.u32 {end}, {most}, 1000000;\n\tadd.s64 {end}, {end}, {now};\n{again}:\n"
@@ -104,24 +126,80 @@ class Choice {
         "\tsetp.eq.u32 {after}, {seen}, {value};\n\t@{after} bra {arrived};\n"
         "\tnanosleep.u32 40;\n\tsetp.eq.u32 {after}, {most}, 0;\n\t@{after} bra {again};\n"
         "\tmov.u64 {now}, %globaltimer;\n\tsetp.lt.u64 {after}, {now}, {end};\n"
-        "\t@{after} bra {again};\n\ttrap;\n{arrived}:\n{fence}{here}:\n"
+        "\t@{after} bra {again};\n\ttrap;\n{arrived}:\n"
+        "\tadd.s64 {address}, {address}, 4;\n\tsub.u32 {left}, {left}, 1;\n"
+        "\tsetp.ne.u32 {after}, {left}, 0;\n\t@{after} bra {again};\n{fence}{here}:\n"
         "\tbar.warp.sync 0xffffffff;\n",
         fmt::arg("address", name("address")), fmt::arg("now", name("now")),
         fmt::arg("end", name("until")), fmt::arg("value", name("value")),
-        fmt::arg("most", name("most")), fmt::arg("seen", name("seen")),
-        fmt::arg("word", name("word")), fmt::arg("at", at),
+        fmt::arg("most", name("most")), fmt::arg("left", name("left")),
+        fmt::arg("seen", name("seen")), fmt::arg("count_at", at + offsetof(AwaitedWord, count)),
+        fmt::arg("signals", name("signals")), fmt::arg("at", at),
         fmt::arg("value_at", at + offsetof(AwaitedWord, value)),
         fmt::arg("most_at", at + offsetof(AwaitedWord, most_ms)), fmt::arg("after", name("after")),
         fmt::arg("again", label("again")), fmt::arg("arrived", label("arrived")),
         fmt::arg("here", label("here")), fmt::arg("fence", fence));
   }
 
+  // Behind find(), at the end of the entry. `wait`: for copies that have not written yet; may be
+  // empty.
+  std::string report(std::string_view wait) const {
+    const size_t at = layout_.signals_at + offsetof(Signals, reported);
+    return fmt::format(
+        "\t.reg .b64 {address}, {counter};\n\t.reg .b32 {value}, {thread}, {all}, {other};\n"
+        "\tld.param.u64 {address}, [{signals}+{at}];\n"
+        "\tld.param.u64 {counter}, [{signals}+{counter_at}];\n"
+        "\tld.param.u32 {value}, [{signals}+{value_at}];\n"
+        "\tsetp.eq.u64 {after}, {address}, 0;\n\t@{after} bra {end};\n{wait}"
+        "\tbarrier.sync 0;\n"
+        "\tmov.u32 {thread}, %tid.x;\n\tmov.u32 {other}, %tid.y;\n"
+        "\tor.b32 {thread}, {thread}, {other};\n\tmov.u32 {other}, %tid.z;\n"
+        "\tor.b32 {thread}, {thread}, {other};\n"
+        "\tsetp.ne.u32 {after}, {thread}, 0;\n\t@{after} bra {end};\n"
+        "\tmov.u32 {other}, %nctaid.y;\n\tmul.lo.u32 {all}, {blocks}, {other};\n"
+        "\tmov.u32 {other}, %nctaid.z;\n\tmul.lo.u32 {all}, {all}, {other};\n"
+        "\tcvta.to.global.u64 {counter}, {counter};\n\tcvta.to.global.u64 {address}, {address};\n"
+        "\tfence.acq_rel.sys;\n"
+        "\tatom.acq_rel.gpu.global.add.u32 {other}, [{counter}], 1;\n"
+        "\tadd.u32 {other}, {other}, 1;\n\tsetp.ne.u32 {after}, {other}, {all};\n"
+        "\t@{after} bra {end};\n"
+        "\tst.relaxed.gpu.global.u32 [{counter}], 0;\n"
+        "\tfence.acq_rel.sys;\n"
+        "\tst.release.sys.global.u32 [{address}], {value};\n{end}:\n\t",
+        fmt::arg("address", name("address")), fmt::arg("counter", name("counter")),
+        fmt::arg("value", name("value")), fmt::arg("thread", name("thread")),
+        fmt::arg("all", name("all")), fmt::arg("other", name("other")),
+        fmt::arg("signals", name("signals")), fmt::arg("at", at),
+        fmt::arg("counter_at", at + offsetof(ReportedWord, counter)),
+        fmt::arg("value_at", at + offsetof(ReportedWord, value)), fmt::arg("after", name("after")),
+        fmt::arg("end", label("end")), fmt::arg("wait", wait), fmt::arg("blocks", blocks()));
+  }
+
+ private:
+  bool has_signals() const { return layout_.signals_at > 0; }
   std::string label(std::string_view what) const { return fmt::format("${}{}", prefix_, what); }
   std::string name(std::string_view what) const { return fmt::format("%{}{}", prefix_, what); }
 
   std::string prefix_;
   std::string_view parameter_;
+  const SeveralParameters& layout_;
+  size_t problems_;
 };
+
+// Adds to the entry that a block awaits its problem's word, and reports when all have finished.
+Status add_signals(const Module& kernel, const Function& entry, const Choice& at_begin,
+                   const Choice& at_end, int target, Edits& edits) {
+  ATTACCA_TRY(const uint32_t end, only_end(kernel, entry));
+  const bool copies = std::any_of(
+      kernel.tokens.begin() + entry.body->span.begin, kernel.tokens.begin() + end,
+      [](const Token& token) { return token.text().starts_with("cp.async.bulk.commit_group"); });
+  edits.insert_after(
+      entry.body->span.begin,
+      at_begin.find() + at_begin.await(target >= 90 ? "\tfence.proxy.async;\n" : ""));
+  edits.insert_after(
+      end - 1, at_end.find() + at_end.report(copies ? "\tcp.async.bulk.wait_group 0;\n" : ""));
+  return {};
+}
 
 // Gives the parameter, which is declared as `.b8 name[bytes]`, another size.
 void resize(const Module& kernel, const Function& entry, const Variable& parameter, size_t bytes,
@@ -137,40 +215,46 @@ void resize(const Module& kernel, const Function& entry, const Variable& paramet
 }  // namespace
 
 SeveralParameters parameters_of_several(size_t bytes, size_t alignment, size_t problems,
-                                        bool awaits) {
+                                        bool has_signals) {
   alignment = std::max(alignment, sizeof(uint32_t));
   const size_t stride = (bytes + alignment - 1) / alignment * alignment;
   SeveralParameters made{stride, problems * stride, 0, problems * (stride + sizeof(uint32_t))};
-  if (awaits) {
-    constexpr size_t kAlignment = alignof(AwaitedWord);
-    made.awaited_at = (made.bytes + kAlignment - 1) / kAlignment * kAlignment;
-    made.bytes = made.awaited_at + problems * sizeof(AwaitedWord);
+  if (has_signals) {
+    constexpr size_t kAlignment = alignof(Signals);
+    made.signals_at = (made.bytes + kAlignment - 1) / kAlignment * kAlignment;
+    made.bytes = made.signals_at + problems * sizeof(Signals);
   }
   return made;
 }
 
 Result<std::string> compute_several(const Module& kernel, std::string_view name, size_t problems,
-                                    bool awaits) {
+                                    bool has_signals) {
   ATTACCA_CHECK(problems > 1, "one problem is not several");
   ATTACCA_TRY(const Function* entry, entry_named(kernel, name));
   ATTACCA_TRY(const Variable* parameter, only_parameter(kernel, *entry));
-  const SeveralParameters parameters =
-      parameters_of_several(*size_in_bytes(*parameter), parameter->alignment, problems, awaits);
+  const SeveralParameters parameters = parameters_of_several(
+      *size_in_bytes(*parameter), parameter->alignment, problems, has_signals);
   const int target = target_of(kernel);
-  if (awaits && (target < 70 || parameter->alignment < alignof(AwaitedWord)))
+  if (has_signals && (target < 70 || parameter->alignment < alignof(Signals)))
     return fail(fmt::format("'{}' is for sm_{}, with a parameter aligned to {} bytes", name, target,
                             parameter->alignment),
-                kernel.where(entry->span), "awaiting needs sm_70 and 8 bytes");
+                kernel.where(entry->span), "signals need sm_70 and 8 bytes");
   if (parameters.bytes > kMostParameterBytes)
     return fail(fmt::format("the parameters of {} problems take {} bytes, more than {}", problems,
                             parameters.bytes, kMostParameterBytes),
                 kernel.where(entry->span), "launch fewer at once");
-  const Choice choice(fresh_prefix("several", kernel, kernel), parameter->name);
-  const std::string_view fence = target >= 90 ? "\tfence.proxy.async;\n" : "";
+  const std::string prefix = fresh_prefix("several", kernel, kernel);
+  const Choice choice(prefix, parameter->name, parameters, problems);
   Edits edits(kernel);
   resize(kernel, *entry, *parameter, parameters.bytes, edits);
   const Span body = entry->body->span;
-  edits.insert_after(body.begin, choice.text(parameters, problems, fence));
+  if (has_signals) {
+    // Found again at the end, so that no register is kept for it meanwhile.
+    const Choice again(prefix + "end_", parameter->name, parameters, problems);
+    ATTACCA_TRY_VOID(add_signals(kernel, *entry, choice, again, target, edits));
+  } else {
+    edits.insert_after(body.begin, choice.find());
+  }
   for (uint32_t i = 0; i < kernel.tokens.size(); ++i) {
     if (kernel.tokens[i].kind != TokenKind::Word) continue;
     const std::string_view word = kernel.tokens[i].text();

@@ -80,7 +80,7 @@ double expected_alone(const StepContext& context, const problem::Problem& proble
 // Whether the template computes all problems alike, with the candidate's binding.
 bool computes_all(const StepContext& context, const std::vector<problem::Problem>& problems,
                   const templates::Template& kernel, const launch::Candidate& candidate,
-                  bool awaits) {
+                  bool has_signals) {
   if (launch::reason_against_several(problems[0], kernel)) return false;
   launch::Toolbox& toolbox = *context.toolbox();
   for (const problem::Problem& problem : problems) {
@@ -89,9 +89,10 @@ bool computes_all(const StepContext& context, const std::vector<problem::Problem
     if (!binding || serialize(**binding) != serialize(*candidate.binding)) return false;
   }
   // What came with kernels may not be able to compile more.
-  return !toolbox.bundle() || toolbox.has(launch::kernel_request(
-                                  problems[0], kernel, *candidate.binding,
-                                  toolbox.device().info().capability(), problems.size(), awaits));
+  return !toolbox.bundle() ||
+         toolbox.has(launch::kernel_request(problems[0], kernel, *candidate.binding,
+                                            toolbox.device().info().capability(), problems.size(),
+                                            has_signals));
 }
 
 // Of a launch for each: the model's sum, or the measured one if that is less.
@@ -186,7 +187,7 @@ bool may_be_apart(const StepContext& context, const std::vector<problem::Problem
 
 std::vector<Joint> ranked_joint(
     const StepContext& context, const std::vector<problem::Problem>& problems,
-    const std::function<problem::Problem(const templates::Template&)>& whole, bool awaits) {
+    const std::function<problem::Problem(const templates::Template&)>& whole, bool has_signals) {
   const gpu::DeviceInfo& device = context.toolbox()->device().info();
   const tune::TemplateFilter& filter = context.options().tune_options.filter;
   launch::Candidates fused =
@@ -195,7 +196,7 @@ std::vector<Joint> ranked_joint(
   std::vector<Joint> ranked;
   for (launch::Candidate& candidate : fused.ranked) {
     const templates::Template& kernel = *context.toolbox()->catalog().find(candidate.kernel);
-    if (!computes_all(context, problems, kernel, candidate, awaits)) continue;
+    if (!computes_all(context, problems, kernel, candidate, has_signals)) continue;
     const double expected =
         tune::expected_seconds(whole(kernel), kernel, *candidate.binding, device);
     ranked.push_back({std::move(candidate), expected});

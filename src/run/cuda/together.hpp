@@ -24,10 +24,10 @@ struct Joint {
 };
 
 // All that compute the problems, the best first. `whole`: all of them as the one problem that the
-// model knows. `awaits`: whether the launch awaits words.
+// model knows. `has_signals`: whether the launch has signals (ptx/splice/several.hpp).
 std::vector<Joint> ranked_joint(
     const StepContext& context, const std::vector<problem::Problem>& problems,
-    const std::function<problem::Problem(const templates::Template&)>& whole, bool awaits);
+    const std::function<problem::Problem(const templates::Template&)>& whole, bool has_signals);
 
 // The one launch, if it is faster than one for each region: as was measured, or is measured now if
 // the options say so and allow more time than a quick tuning; else by the cost model, and also by

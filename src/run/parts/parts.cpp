@@ -7,6 +7,7 @@
 #include "run/cuda/steps.hpp"
 #include "run/cuda/together.hpp"
 #include "support/check.hpp"
+#include "tune/measure.hpp"
 
 namespace attacca::run {
 
@@ -16,6 +17,7 @@ struct CudaParts::Impl {
   std::vector<int> alignments;
   size_t count = 0, inputs = 0, outputs = 0;  // inputs, outputs: of a part
   problem::Operands<Place> places;            // of a part's values
+  std::vector<bool> may_be_absent;            // of a part's inputs
   launch::Candidate candidate;
   std::unique_ptr<launch::Awaiting> kernel;
 
@@ -32,6 +34,10 @@ size_t CudaParts::count() const {
 
 const launch::Candidate& CudaParts::candidate() const {
   return impl_->candidate;
+}
+
+bool CudaParts::may_be_absent(size_t input) const {
+  return input < impl_->may_be_absent.size() && impl_->may_be_absent[input];
 }
 
 Status CudaParts::Impl::check(std::span<void* const> given, size_t each, size_t first,
@@ -52,12 +58,12 @@ Status CudaParts::Impl::check(std::span<void* const> given, size_t each, size_t 
 }
 
 Status CudaParts::launch(std::span<void* const> inputs, std::span<void* const> outputs,
-                         std::span<const ptx::AwaitedWord> words, void* stream) const {
+                         std::span<const ptx::Signals> signals, void* stream) const {
   const Impl& of = *impl_;
   ATTACCA_TRY_VOID(of.check(inputs, of.inputs, 0, "input"));
   ATTACCA_TRY_VOID(of.check(outputs, of.outputs, of.inputs, "output"));
-  if (words.size() != of.count)
-    return fail(fmt::format("{} words for {} parts", words.size(), of.count), {},
+  if (signals.size() != of.count)
+    return fail(fmt::format("signals of {} parts for {}", signals.size(), of.count), {},
                 "give one for each part");
   const gpu::Current current(of.toolbox->device());
   ATTACCA_TRY_VOID(current.entered());
@@ -68,7 +74,7 @@ Status CudaParts::launch(std::span<void* const> inputs, std::span<void* const> o
         static_cast<char*>(of.constants ? of.constants->pointer() : nullptr), nullptr};
     all.push_back(map([&](const Place& place) { return bases.at(place); }, of.places));
   }
-  return of.kernel->launch_awaiting(problem::one_after_another(all), words,
+  return of.kernel->launch_awaiting(problem::one_after_another(all), signals,
                                     static_cast<gpu::StreamHandle>(stream));
 }
 
@@ -86,12 +92,73 @@ std::optional<std::string> reason_against_parts(const DeviceGraph& shared) {
   return std::nullopt;
 }
 
-// All parts as one problem: what the cost model knows.
+std::vector<bool> absent_inputs(const problem::Problem& problem, const launch::Candidate& candidate,
+                                const problem::Operands<Place>& places, size_t inputs) {
+  std::vector<int> readers(inputs), slots(inputs);
+  const auto input_at = [](const Place& place) { return place.kind == Place::Kind::Input; };
+  for_each(
+      [&](const Place& place) {
+        if (input_at(place)) ++readers[place.index];
+      },
+      places);
+  for (size_t i = 0; i < places.inputs.size(); ++i)
+    if (input_at(places.inputs[i]) && problem.views.inputs[i].offset == 0 &&
+        candidate.binding->inputs[i].place == epilogue::Place::Full)
+      ++slots[places.inputs[i].index];
+  std::vector<bool> absent;
+  for (size_t i = 0; i < inputs; ++i) absent.push_back(readers[i] > 0 && readers[i] == slots[i]);
+  return absent;
+}
+
+// Kernels that are compiled and timed, and the rounds of each.
+constexpr size_t kMostTimed = 8;
+constexpr int kRounds = 7;
+
+// The place of the fastest; 0, the model's first, if none can be timed. All parts are here.
+size_t fastest(const std::shared_ptr<launch::Toolbox>& toolbox,
+               const std::vector<problem::Problem>& problems, const std::vector<Joint>& ranked) {
+  const auto operands = tune::OperandSets::make(toolbox, problems[0]);
+  if (!operands) return 0;
+  const std::vector<ptx::Signals> none(problems.size());
+  std::vector<std::unique_ptr<launch::Awaiting>> kernels;
+  std::vector<tune::Timed> timed;
+  std::vector<size_t> places;
+  for (size_t i = 0; i < std::min(kMostTimed, ranked.size()); ++i) {
+    auto kernel = launch::make_awaiting(toolbox, problems, ranked[i].candidate);
+    if (!kernel) continue;
+    kernels.push_back(*std::move(kernel));
+    const launch::Awaiting& launch = *kernels.back();
+    auto each = tune::Timed::make(
+        toolbox, {[&launch, &none, &operands](size_t set, void*, gpu::StreamHandle stream) {
+                    std::vector<problem::Addresses> all;
+                    for (size_t part = 0; part < none.size(); ++part)
+                      all.push_back((*operands)[(set + part) % operands->size()]);
+                    return launch.launch_awaiting(problem::one_after_another(all), none, stream);
+                  },
+                  operands->size()});
+    if (!each) continue;
+    timed.push_back(*std::move(each));
+    places.push_back(i);
+  }
+  const auto seconds = tune::time_in_turns(timed, kRounds, tune::Pace::Rested);
+  if (!seconds || seconds->empty()) return 0;
+  const auto best = std::min_element(seconds->begin(), seconds->end());
+  return places[static_cast<size_t>(best - seconds->begin())];
+}
+
+bool is_measured(const StepContext& context) {
+  const Tuning tuning = context.options().tuning;
+  return tuning == Tuning::Measure || tuning == Tuning::Always;
+}
+
+// All parts as one problem, each with whole clusters of tiles: what the cost model knows.
 problem::Problem of_all_rows(const problem::Problem& part, size_t parts,
                              const templates::Template& kernel) {
-  const int64_t tile = std::max(1, kernel.hole.swapped ? kernel.tile.n : kernel.tile.m);
+  const int rows = kernel.hole.swapped ? kernel.tile.n * kernel.cluster_n
+                                       : kernel.tile.m * kernel.cluster_m;
+  const int64_t cluster = std::max(1, rows);
   problem::Problem all = part;
-  all.m = (part.m + tile - 1) / tile * tile * static_cast<int64_t>(parts);
+  all.m = (part.m + cluster - 1) / cluster * cluster * static_cast<int64_t>(parts);
   return all;
 }
 
@@ -135,7 +202,9 @@ Result<std::shared_ptr<const CudaParts>> make_parts(const CudaPlan& plan,
   if (ranked.empty())
     return fail("no template computes several such products in one launch", "parts",
                 "run the plan for each part");
-  made->candidate = std::move(ranked[0].candidate);
+  const size_t chosen =
+      is_measured(context) ? fastest(shared.toolbox, problems, ranked) : size_t{0};
+  made->candidate = std::move(ranked[chosen].candidate);
   made->places = map([&](ir::Value value) { return shared.places.of(value); },
                      values_of(problem, made->candidate));
   for_each(
@@ -144,6 +213,7 @@ Result<std::shared_ptr<const CudaParts>> make_parts(const CudaPlan& plan,
                       "an intermediate value of a plan of one region");
       },
       made->places);
+  made->may_be_absent = absent_inputs(problem, made->candidate, made->places, made->inputs);
   ATTACCA_TRY(made->kernel, launch::make_awaiting(shared.toolbox, problems, made->candidate));
   return std::make_shared<const CudaParts>(std::move(made));
 }

@@ -16,14 +16,17 @@ class CudaParts {
   ~CudaParts();
   size_t count() const;  // of the parts
   const launch::Candidate& candidate() const;
+  // Whether an input may have no address in some parts, which then see zeros: the kernel loads it
+  // in a slot of its epilogue, and nothing else reads it.
+  bool may_be_absent(size_t input) const;
 
   // Device addresses of the graph's inputs and outputs, first those of the first part; parts may
-  // share inputs. `words`: of each part, which is read and written only when its word is the value.
-  // Puts the launch on the stream and waits for nothing. Blocks of earlier parts start earlier; all
-  // of them may fill the device, so that what writes the words must need no multiprocessor.
-  // Errors: an address is less aligned than the parts were made for.
+  // share inputs. `signals`: of each part, which is read and written only when its word is the
+  // value. Puts the launch on the stream and waits for nothing. Blocks of earlier parts start
+  // earlier; all of them may fill the device, so that what writes the words must need no
+  // multiprocessor. Errors: an address is less aligned than the parts were made for.
   Status launch(std::span<void* const> inputs, std::span<void* const> outputs,
-                std::span<const ptx::AwaitedWord> words, void* stream) const;
+                std::span<const ptx::Signals> signals, void* stream) const;
 
   struct Impl;
   explicit CudaParts(std::unique_ptr<Impl> impl);
@@ -32,7 +35,8 @@ class CudaParts {
   std::unique_ptr<Impl> impl_;
 };
 
-// `symbols`, `alignments`: of each part, as CudaPlan::instance. The cost model chooses the kernel.
+// `symbols`, `alignments`: of each part, as CudaPlan::instance. The cost model chooses the kernel,
+// or the fastest of those that it ranks first is measured now, if the plan is to be measured.
 // Errors: a plan of more than one product or gate with what follows it, too many parts; no template
 // computes several such products in one launch.
 Result<std::shared_ptr<const CudaParts>> make_parts(const CudaPlan& plan,

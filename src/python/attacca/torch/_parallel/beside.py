@@ -2,11 +2,13 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from ... import _core
 from .workspace import Symmetric
 
 
@@ -16,11 +18,19 @@ class Beside(Symmetric):
 
     def __init__(self, group: dist.ProcessGroup, device: torch.device):
         super().__init__(group, device)
-        self._side = self._stream(device)
+        self._sides = self._streams(device)
+        self._side: Any = None
+        self._core = self._core_device(device)
 
     @staticmethod
-    def _stream(device: torch.device) -> Any:
-        return torch.cuda.Stream(device)
+    def _streams(device: torch.device) -> dict[int, Any]:
+        """By priority. Streams of one priority may share a queue of the device, in which what waits
+        holds up what comes behind it."""
+        return {priority: torch.cuda.Stream(device, priority=priority) for priority in (-1, 0)}
+
+    @staticmethod
+    def _core_device(device: torch.device) -> Any:
+        return _core.Device.open(str(device))
 
     @staticmethod
     def _captures() -> bool:
@@ -28,11 +38,21 @@ class Beside(Symmetric):
 
     def _fork(self) -> None:
         """What is queued beside from now on comes after what is queued now."""
-        self._side.wait_stream(torch.cuda.current_stream())
+        now = torch.cuda.current_stream()
+        self._side = self._sides[0 if now.priority < 0 else -1]
+        self._side.wait_stream(now)
 
     def _beside(self) -> contextlib.AbstractContextManager[Any]:
         """A context in which work is queued on the other stream."""
         return torch.cuda.stream(self._side)
+
+    def _launch(self, launch: Callable[[], object], beside: Callable[[], object]) -> None:
+        """Forks, queues work beside, and then the launch, which may wait for that work as that does
+        for the launch."""
+        self._fork()
+        with self._beside():
+            beside()
+        launch()
 
     def _record(self) -> Any:
         return self._side.record_event()
@@ -42,3 +62,11 @@ class Beside(Symmetric):
 
     def _join(self) -> None:
         torch.cuda.current_stream().wait_stream(self._side)
+
+    def _write_value(self, word: torch.Tensor, value: int) -> None:
+        """Queues that the word, of this rank or another, becomes the value: by the stream."""
+        self._core.write_value(torch.cuda.current_stream().cuda_stream, word.data_ptr(), value)
+
+    def _wait_value(self, word: torch.Tensor) -> None:
+        """Queues that what follows waits until this rank's word is 1; without an end of its own."""
+        self._core.wait_value(torch.cuda.current_stream().cuda_stream, word.data_ptr(), 1)

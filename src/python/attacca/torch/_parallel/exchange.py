@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 import torch.distributed as dist
@@ -30,7 +30,7 @@ class Consume(Protocol):
         """Multiplies a part, which begins at this row."""
 
     def awaiting(self, parts: Sequence[torch.Tensor], begins: Sequence[int],
-                 words: torch.Tensor, most_ms: int) -> None:
+                 words: Sequence[torch.Tensor], most_ms: int) -> None:
         """Multiplies parts of equally many rows by one launch: the first at once, each other one
         when its word is 1, which is an error of the device if it takes longer."""
 
@@ -56,6 +56,17 @@ class Exchange(Protocol):
         """Fills ``out`` [ranks, ...] with all ranks' shards."""
 
 
+class Turn(NamedTuple):
+    """Rows of a product, or of a sum and what follows it, that a launch computes with others."""
+
+    first: int  # of the product's rows
+    out: torch.Tensor  # where to write them
+    reported: torch.Tensor | None = None  # two words; the first becomes 1 behind them
+    parts: Sequence[torch.Tensor] = ()  # as Summand.add; none: the product alone
+    begin: int = 0  # as Summand.add
+    awaited: torch.Tensor | None = None  # words that are 1 when the parts are here
+
+
 class Summand(Protocol):
     """A product that the ranks add."""
 
@@ -77,6 +88,14 @@ class Summand(Protocol):
             first: The first of the product's rows.
             begin: The first row of the operands that what follows the sum reads.
             out: Where to write them.
+        """
+
+    def awaiting(self, turns: Sequence[Turn], rank: int, most_ms: int) -> None:
+        """Computes turns of equally many rows by one launch, the last of which are sums. It is an
+        error of the device if words take longer.
+
+        Raises:
+            Error: There is no such launch.
         """
 
 

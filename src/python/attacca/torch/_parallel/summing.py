@@ -64,16 +64,30 @@ class Summing(Beside, Direct):
             rows = own.narrow(0, begin, count)
             summand.add(parts, self._rank, first + begin, first + begin, rows)
             for to in self._others():
-                self._push(shared, to, channel_of(len(pieces), True), rows,
-                           self._slot(shared, to, own, len(others) + self._place(to), begin, count))
+                self._fork()
+                with self._beside():
+                    self._send_sum(shared, to, len(pieces), rows, begin, own)
             pieces.append((begin, count))
+        self._collect_sums(shared, by_rank, pieces)
+        self._join()
+        return out
+
+    def _send_sum(self, shared: Any, to: int, piece: int, rows: torch.Tensor, begin: int,
+                  own: torch.Tensor) -> None:
+        """As :meth:`_send_rows`, of own rows that this rank has added."""
+        slot = self._ranks - 1 + self._place(to)
+        self._send_rows(shared, to, channel_of(piece, True), rows,
+                        self._slot(shared, to, own, slot, begin, len(rows)))
+
+    def _collect_sums(self, shared: Any, by_rank: torch.Tensor,
+                      pieces: Sequence[tuple[int, int]]) -> None:
+        """Copies what the other ranks have added, piece by piece, to its place in the result."""
+        own, others = by_rank[self._rank], sorted(self._others())
         for piece, (begin, count) in enumerate(pieces):
             for place, peer in enumerate(others, len(others)):
                 shared.wait_signal(peer, channel_of(piece, True), self._wait_ms)
                 by_rank[peer].narrow(0, begin, count).copy_(
                     self._slot(shared, self._rank, own, place, begin, count))
-        self._join()
-        return out
 
     @abstractmethod
     def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
@@ -82,16 +96,14 @@ class Summing(Beside, Direct):
         the first row of it, and what the others computed of this rank's rows in it, in the order of
         ranks."""
 
-    def _push(self, shared: Any, to: int, channel: int, rows: torch.Tensor,
-              slot: torch.Tensor) -> None:
+    def _send_rows(self, shared: Any, to: int, channel: int, rows: torch.Tensor,
+                   slot: torch.Tensor) -> None:
         """Copies rows into another rank's slot, and then what its wait_signal waits for. Both are
-        copies beside, by the copy engine: a kernel would find no multiprocessor while a product has
-        all of them. The rows' memory must stay as it is until :meth:`_join`.
+        copies, by the copy engine: a kernel would find no multiprocessor while a product has all of
+        them. The rows' memory must stay as it is until :meth:`_join`.
         """
-        self._fork()
-        with self._beside():
-            slot.copy_(rows)
-            self._signal(shared, to, channel)
+        slot.copy_(rows)
+        self._signal(shared, to, channel)
 
     def _signal(self, shared: Any, to: int, channel: int) -> None:
         word = channel * self._ranks + self._rank  # as put_signal has it

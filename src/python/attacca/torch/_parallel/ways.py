@@ -8,9 +8,10 @@ from weakref import WeakKeyDictionary
 import torch
 import torch.distributed as dist
 
+from .awaiting import Awaiting
 from .direct import Direct
 from .exchange import ADDED, AWAITING, DIRECT, PIECES, PULLED, WHOLE, Exchange, InOrder, Whole
-from .pieces import Awaiting, Pieces
+from .pieces import Pieces
 from .pulled import Pulled
 
 # By group, not by its name: after destroy_process_group another group may have it.
