@@ -1,4 +1,7 @@
 // The C interface: instances.
+#include <algorithm>
+#include <span>
+
 #include "fmt/format.h"
 
 #include "api/c/handles.hpp"

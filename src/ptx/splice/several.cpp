@@ -66,119 +66,109 @@ Result<uint32_t> only_end(const Module& kernel, const Function& entry) {
   return *end;
 }
 
-// What is read of a block's own problem. The registers' names begin with the prefix.
+// What is read of a block's own problem. In its texts '~' stands for a prefix that no other name
+// has.
 class Choice {
  public:
   Choice(std::string prefix, std::string_view parameter, const SeveralParameters& layout,
          size_t problems)
       : prefix_(std::move(prefix)), parameter_(parameter), layout_(layout), problems_(problems) {}
 
-  std::string base() const { return name("base"); }
-  std::string x() const { return name("x"); }
-  std::string blocks() const { return name("end"); }
+  std::string base() const { return named("%~base"); }
+  std::string x() const { return named("%~x"); }
+  std::string blocks() const { return named("%~end"); }
 
   // Leaves in registers the address of the problem's parameters, the block's x in it and its blocks
   // along x, and, if there are signals, how far the problem's are from the first one's.
   std::string find() const {
     std::string text = fmt::format(
-        "\n\t.reg .pred {after};\n\t.reg .b32 {x}, {begin}, {end}, {next};\n\t.reg .b64 {base};\n"
-        "\tmov.u32 {x}, %ctaid.x;\n\tmov.u32 {begin}, 0;\n\tmov.b64 {base}, {parameter};\n"
-        "\tld.param.u32 {end}, [{parameter}+{at}];",
-        fmt::arg("after", name("after")), fmt::arg("x", x()), fmt::arg("begin", name("begin")),
-        fmt::arg("end", blocks()), fmt::arg("next", name("next")), fmt::arg("base", base()),
-        fmt::arg("parameter", parameter_), fmt::arg("at", layout_.ends_at));
+        "\n\t.reg .pred %~after;\n\t.reg .b32 %~x, %~begin, %~end, %~next;\n\t.reg .b64 %~base;\n"
+        "\tmov.u32 %~x, %ctaid.x;\n\tmov.u32 %~begin, 0;\n\tmov.b64 %~base, {0};\n"
+        "\tld.param.u32 %~end, [{0}+{1}];",
+        parameter_, layout_.ends_at);
     if (has_signals())
-      text += fmt::format("\n\t.reg .b64 {signals};\n\tmov.b64 {signals}, {parameter};",
-                          fmt::arg("signals", name("signals")), fmt::arg("parameter", parameter_));
+      text += fmt::format("\n\t.reg .b64 %~signals;\n\tmov.b64 %~signals, {};", parameter_);
     for (size_t i = 1; i < problems_; ++i) {
       text += fmt::format(
-          "\n\tsetp.ge.u32 {after}, {x}, {end};\n\tld.param.u32 {next}, [{parameter}+{at}];\n"
-          "\t@{after} mov.u32 {begin}, {end};\n\t@{after} mov.u32 {end}, {next};\n"
-          "\t@{after} add.s64 {base}, {base}, {stride};",
-          fmt::arg("after", name("after")), fmt::arg("x", x()), fmt::arg("end", blocks()),
-          fmt::arg("next", name("next")), fmt::arg("begin", name("begin")),
-          fmt::arg("base", base()), fmt::arg("parameter", parameter_),
-          fmt::arg("at", layout_.ends_at + i * sizeof(uint32_t)),
-          fmt::arg("stride", layout_.stride));
+          "\n\tsetp.ge.u32 %~after, %~x, %~end;\n\tld.param.u32 %~next, [{}+{}];\n"
+          "\t@%~after mov.u32 %~begin, %~end;\n\t@%~after mov.u32 %~end, %~next;\n"
+          "\t@%~after add.s64 %~base, %~base, {};",
+          parameter_, layout_.ends_at + i * sizeof(uint32_t), layout_.stride);
       if (has_signals())
-        text += fmt::format("\n\t@{} add.s64 {}, {}, {};", name("after"), name("signals"),
-                            name("signals"), sizeof(Signals));
+        text += fmt::format("\n\t@%~after add.s64 %~signals, %~signals, {};", sizeof(Signals));
     }
-    return text + fmt::format("\n\tsub.u32 {x}, {x}, {begin};\n\tsub.u32 {end}, {end}, {begin};\n",
-                              fmt::arg("x", x()), fmt::arg("begin", name("begin")),
-                              fmt::arg("end", blocks()));
+    return named(text + "\n\tsub.u32 %~x, %~x, %~begin;\n\tsub.u32 %~end, %~end, %~begin;\n");
   }
 
   // Behind find(). `fence`: of what other proxies than the generic one read; may be empty. The
   // lanes of a warp go on together, as they began.
   std::string await(std::string_view fence) const {
     const size_t at = layout_.signals_at + offsetof(Signals, awaited);
-    return fmt::format(
-        "\t.reg .b64 {address}, {now}, {end};\n\t.reg .b32 {value}, {most}, {left}, {seen};\n"
-        "\tld.param.u64 {address}, [{signals}+{at}];\n"
-        "\tld.param.u32 {value}, [{signals}+{value_at}];\n"
-        "\tld.param.u32 {most}, [{signals}+{most_at}];\n"
-        "\tld.param.u32 {left}, [{signals}+{count_at}];\n"
-        "\tsetp.eq.u64 {after}, {address}, 0;\n\t@{after} bra {here};\n"
-        "\tcvta.to.global.u64 {address}, {address};\n\tmov.u64 {now}, %globaltimer;\n"
-        "\tmul.wide.u32 {end}, {most}, 1000000;\n\tadd.s64 {end}, {end}, {now};\n{again}:\n"
-        "\tld.acquire.sys.global.u32 {seen}, [{address}];\n"
-        "\tsetp.eq.u32 {after}, {seen}, {value};\n\t@{after} bra {arrived};\n"
-        "\tnanosleep.u32 40;\n\tsetp.eq.u32 {after}, {most}, 0;\n\t@{after} bra {again};\n"
-        "\tmov.u64 {now}, %globaltimer;\n\tsetp.lt.u64 {after}, {now}, {end};\n"
-        "\t@{after} bra {again};\n\ttrap;\n{arrived}:\n"
-        "\tadd.s64 {address}, {address}, 4;\n\tsub.u32 {left}, {left}, 1;\n"
-        "\tsetp.ne.u32 {after}, {left}, 0;\n\t@{after} bra {again};\n{fence}{here}:\n"
+    return named(fmt::format(
+        "\t.reg .b64 %~address, %~now, %~until;\n\t.reg .b32 %~value, %~most, %~left, %~seen;\n"
+        "\tld.param.u64 %~address, [%~signals+{}];\n"
+        "\tld.param.u32 %~value, [%~signals+{}];\n"
+        "\tld.param.u32 %~most, [%~signals+{}];\n"
+        "\tld.param.u32 %~left, [%~signals+{}];\n"
+        "\tsetp.eq.u64 %~after, %~address, 0;\n\t@%~after bra $~here;\n"
+        "\tcvta.to.global.u64 %~address, %~address;\n\tmov.u64 %~now, %globaltimer;\n"
+        "\tmul.wide.u32 %~until, %~most, 1000000;\n\tadd.s64 %~until, %~until, %~now;\n$~again:\n"
+        "\tld.acquire.sys.global.u32 %~seen, [%~address];\n"
+        "\tsetp.eq.u32 %~after, %~seen, %~value;\n\t@%~after bra $~arrived;\n"
+        "\tnanosleep.u32 40;\n\tsetp.eq.u32 %~after, %~most, 0;\n\t@%~after bra $~again;\n"
+        "\tmov.u64 %~now, %globaltimer;\n\tsetp.lt.u64 %~after, %~now, %~until;\n"
+        "\t@%~after bra $~again;\n\ttrap;\n$~arrived:\n"
+        "\tadd.s64 %~address, %~address, 4;\n\tsub.u32 %~left, %~left, 1;\n"
+        "\tsetp.ne.u32 %~after, %~left, 0;\n\t@%~after bra $~again;\n{}$~here:\n"
         "\tbar.warp.sync 0xffffffff;\n",
-        fmt::arg("address", name("address")), fmt::arg("now", name("now")),
-        fmt::arg("end", name("until")), fmt::arg("value", name("value")),
-        fmt::arg("most", name("most")), fmt::arg("left", name("left")),
-        fmt::arg("seen", name("seen")), fmt::arg("count_at", at + offsetof(AwaitedWord, count)),
-        fmt::arg("signals", name("signals")), fmt::arg("at", at),
-        fmt::arg("value_at", at + offsetof(AwaitedWord, value)),
-        fmt::arg("most_at", at + offsetof(AwaitedWord, most_ms)), fmt::arg("after", name("after")),
-        fmt::arg("again", label("again")), fmt::arg("arrived", label("arrived")),
-        fmt::arg("here", label("here")), fmt::arg("fence", fence));
+        at + offsetof(AwaitedWord, address), at + offsetof(AwaitedWord, value),
+        at + offsetof(AwaitedWord, most_ms), at + offsetof(AwaitedWord, count), fence));
   }
 
   // Behind find(), at the end of the entry. `wait`: for copies that have not written yet; may be
   // empty.
   std::string report(std::string_view wait) const {
     const size_t at = layout_.signals_at + offsetof(Signals, reported);
-    return fmt::format(
-        "\t.reg .b64 {address}, {counter};\n\t.reg .b32 {value}, {thread}, {all}, {other};\n"
-        "\tld.param.u64 {address}, [{signals}+{at}];\n"
-        "\tld.param.u64 {counter}, [{signals}+{counter_at}];\n"
-        "\tld.param.u32 {value}, [{signals}+{value_at}];\n"
-        "\tsetp.eq.u64 {after}, {address}, 0;\n\t@{after} bra {end};\n{wait}"
+    return named(fmt::format(
+        "\t.reg .b64 %~address, %~counter;\n\t.reg .b32 %~value, %~thread, %~all, %~other;\n"
+        "\tld.param.u64 %~address, [%~signals+{}];\n"
+        "\tld.param.u64 %~counter, [%~signals+{}];\n"
+        "\tld.param.u32 %~value, [%~signals+{}];\n"
+        "\tsetp.eq.u64 %~after, %~address, 0;\n\t@%~after bra $~end;\n{}"
         "\tbarrier.sync 0;\n"
-        "\tmov.u32 {thread}, %tid.x;\n\tmov.u32 {other}, %tid.y;\n"
-        "\tor.b32 {thread}, {thread}, {other};\n\tmov.u32 {other}, %tid.z;\n"
-        "\tor.b32 {thread}, {thread}, {other};\n"
-        "\tsetp.ne.u32 {after}, {thread}, 0;\n\t@{after} bra {end};\n"
-        "\tmov.u32 {other}, %nctaid.y;\n\tmul.lo.u32 {all}, {blocks}, {other};\n"
-        "\tmov.u32 {other}, %nctaid.z;\n\tmul.lo.u32 {all}, {all}, {other};\n"
-        "\tcvta.to.global.u64 {counter}, {counter};\n\tcvta.to.global.u64 {address}, {address};\n"
+        "\tmov.u32 %~thread, %tid.x;\n\tmov.u32 %~other, %tid.y;\n"
+        "\tor.b32 %~thread, %~thread, %~other;\n\tmov.u32 %~other, %tid.z;\n"
+        "\tor.b32 %~thread, %~thread, %~other;\n"
+        "\tsetp.ne.u32 %~after, %~thread, 0;\n\t@%~after bra $~end;\n"
+        "\tmov.u32 %~other, %nctaid.y;\n\tmul.lo.u32 %~all, %~end, %~other;\n"
+        "\tmov.u32 %~other, %nctaid.z;\n\tmul.lo.u32 %~all, %~all, %~other;\n"
+        "\tcvta.to.global.u64 %~counter, %~counter;\n"
+        "\tcvta.to.global.u64 %~address, %~address;\n"
         "\tfence.acq_rel.sys;\n"
-        "\tatom.acq_rel.gpu.global.add.u32 {other}, [{counter}], 1;\n"
-        "\tadd.u32 {other}, {other}, 1;\n\tsetp.ne.u32 {after}, {other}, {all};\n"
-        "\t@{after} bra {end};\n"
-        "\tst.relaxed.gpu.global.u32 [{counter}], 0;\n"
+        "\tatom.acq_rel.gpu.global.add.u32 %~other, [%~counter], 1;\n"
+        "\tadd.u32 %~other, %~other, 1;\n\tsetp.ne.u32 %~after, %~other, %~all;\n"
+        "\t@%~after bra $~end;\n"
+        "\tst.relaxed.gpu.global.u32 [%~counter], 0;\n"
         "\tfence.acq_rel.sys;\n"
-        "\tst.release.sys.global.u32 [{address}], {value};\n{end}:\n\t",
-        fmt::arg("address", name("address")), fmt::arg("counter", name("counter")),
-        fmt::arg("value", name("value")), fmt::arg("thread", name("thread")),
-        fmt::arg("all", name("all")), fmt::arg("other", name("other")),
-        fmt::arg("signals", name("signals")), fmt::arg("at", at),
-        fmt::arg("counter_at", at + offsetof(ReportedWord, counter)),
-        fmt::arg("value_at", at + offsetof(ReportedWord, value)), fmt::arg("after", name("after")),
-        fmt::arg("end", label("end")), fmt::arg("wait", wait), fmt::arg("blocks", blocks()));
+        "\tst.release.sys.global.u32 [%~address], %~value;\n$~end:\n\t",
+        at + offsetof(ReportedWord, address), at + offsetof(ReportedWord, counter),
+        at + offsetof(ReportedWord, value), wait));
   }
 
  private:
   bool has_signals() const { return layout_.signals_at > 0; }
-  std::string label(std::string_view what) const { return fmt::format("${}{}", prefix_, what); }
-  std::string name(std::string_view what) const { return fmt::format("%{}{}", prefix_, what); }
+
+  std::string named(std::string_view text) const {
+    std::string made;
+    for (const char each : text) {
+      if (each == '~') {
+        made += prefix_;
+      } else {
+        made += each;
+      }
+    }
+    return made;
+  }
 
   std::string prefix_;
   std::string_view parameter_;

@@ -87,7 +87,7 @@ class Awaiting(Pieces):
     def scattered(self, summand: Summand) -> torch.Tensor:
         out = summand.memory(summand.rows // self._ranks)
         shared, words = self._open((self._ranks - 1) * out.nbytes)
-        sent, added = self._turns(shared, words, summand, out, 0)
+        sent, added = self._turns(shared, words, out, 0)
         self._launch(lambda: summand.awaiting([*sent, *added], self._rank, self._wait_ms),
                      lambda: self._send_products(shared, words, sent, out))
         self._join()
@@ -100,7 +100,7 @@ class Awaiting(Pieces):
         own, others = by_rank[self._rank], sorted(self._others())
         shared, words = self._open(2 * len(others) * own.nbytes)
         first = self._rank * len(own)
-        sent, added = self._turns(shared, words, summand, own, first)
+        sent, added = self._turns(shared, words, own, first)
         added = [turn._replace(reported=words.reported(len(sent) + piece))
                  for piece, turn in enumerate(added)]
 
@@ -116,7 +116,7 @@ class Awaiting(Pieces):
         self._join()
         return out
 
-    def _turns(self, shared: Any, words: Words, summand: Summand, own: torch.Tensor,
+    def _turns(self, shared: Any, words: Words, own: torch.Tensor,
                after: int) -> tuple[list[Turn], list[Turn]]:
         """Products of the other ranks' rows, by pieces and then by ranks, and sums of this rank's,
         which ``own`` gets. ``after``: the first row of the operands that what follows a sum reads.
@@ -125,9 +125,10 @@ class Awaiting(Pieces):
         count = len(own) // pieces_of(len(own), self._ranks)
         begins = range(0, len(own), count)
         computed = own.new_empty((len(others), *own.shape))
-        sent = [Turn(to * len(own) + begin, rows.narrow(0, begin, count))
-                for begin in begins for to, rows in zip(others, computed)]
-        sent = [turn._replace(reported=words.reported(i)) for i, turn in enumerate(sent)]
+        sent = [Turn(to * len(own) + begin, rows.narrow(0, begin, count),
+                     words.reported(piece * len(others) + place))
+                for piece, begin in enumerate(begins)
+                for place, (to, rows) in enumerate(zip(others, computed))]
         added = [Turn(first + begin, own.narrow(0, begin, count), None,
                       [self._slot(shared, self._rank, own, place, begin, count)
                        for place in range(len(others))],
