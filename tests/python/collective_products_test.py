@@ -218,9 +218,11 @@ def awaiting():
             others.append((begin, part.clone()))
 
         def awaiting(self, parts, begins, words, most_ms):
-            for word in words:
-                symmetric_stand_in.wait_for(lambda word=word: word.tolist() == [1])
-            others.extend((begin, part.clone()) for begin, part in zip(begins, parts))
+            def launch():
+                for word in words:
+                    symmetric_stand_in.wait_for(lambda word=word: word.tolist() == [1])
+                others.extend((begin, part.clone()) for begin, part in zip(begins, parts))
+            return launch
     one["awaiting"].gather(mine, Consume())
     rows = torch.cat([part for _, part in sorted(others, key=lambda each: each[0])])
     torch.testing.assert_close(rows, x)

@@ -68,10 +68,7 @@ class Awaiting(Pieces):
         parts = [self._slot(shared, self._rank, shard, here[peer], 0, rows) for peer in others]
         arrived = [words.arrived(here[peer]) for peer in others]
 
-        def multiply() -> None:
-            if consume.can_await:
-                consume.awaiting([shard, *parts], begins, arrived, self._wait_ms)
-                return
+        def one_by_one() -> None:
             consume(shard, begins[0])
             for word, part, begin in zip(arrived, parts, begins[1:]):
                 self._wait_value(word)
@@ -81,6 +78,8 @@ class Awaiting(Pieces):
             self._say_free(shared, words)
             for to in others:
                 self._send(shared, to, shard, self._place(to), 0, self._place(to))
+        multiply = consume.awaiting([shard, *parts], begins, arrived, self._wait_ms) \
+            if consume.can_await else one_by_one
         self._launch(multiply, send)
         self._join()
 
@@ -88,7 +87,7 @@ class Awaiting(Pieces):
         out = summand.memory(summand.rows // self._ranks)
         shared, words = self._open((self._ranks - 1) * out.nbytes)
         sent, added = self._turns(shared, words, out, 0)
-        self._launch(lambda: summand.awaiting([*sent, *added], self._rank, self._wait_ms),
+        self._launch(summand.awaiting([*sent, *added], self._rank, self._wait_ms),
                      lambda: self._send_products(shared, words, sent, out))
         self._join()
         return out
@@ -110,7 +109,7 @@ class Awaiting(Pieces):
                 self._wait_reported(turn)
                 for to in self._others():
                     self._send_sum(shared, to, piece, turn.out, turn.first - first, own)
-        self._launch(lambda: summand.awaiting([*sent, *added], self._rank, self._wait_ms), send)
+        self._launch(summand.awaiting([*sent, *added], self._rank, self._wait_ms), send)
         self._collect_sums(shared, by_rank,
                            [(turn.first - first, len(turn.out)) for turn in added])
         self._join()

@@ -2,13 +2,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
 from ... import _core
+from .exchange import Launch
 from .workspace import Symmetric
 
 
@@ -46,9 +46,10 @@ class Beside(Symmetric):
         """A context in which work is queued on the other stream."""
         return torch.cuda.stream(self._side)
 
-    def _launch(self, launch: Callable[[], object], beside: Callable[[], object]) -> None:
+    def _launch(self, launch: Launch, beside: Launch) -> None:
         """Forks, queues work beside, and then the launch, which may wait for that work as that does
-        for the launch."""
+        for the launch. So the launch is ready before: while that work waits, the device may neither
+        load a kernel nor be asked to finish."""
         self._fork()
         with self._beside():
             beside()

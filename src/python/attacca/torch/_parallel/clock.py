@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 
 from .._timing import once
+from .exchange import Launch
 from .ranks import GroupRanks
-
-Launch = Callable[[], object]
 
 _timing = False
 # Ranks begin a turn some ten microseconds apart, which must be little beside it.

@@ -9,6 +9,8 @@ import torch.distributed as dist
 
 # Computes the rows of a result from this row on, as many as the tensor has.
 Produce = Callable[[int, torch.Tensor], None]
+# Queues what is ready; nothing in it compiles, measures or waits.
+Launch = Callable[[], object]
 
 # The ways by name. Of the first, the unfused path's, every group is capable.
 WHOLE, DIRECT, PIECES, AWAITING, PULLED = "whole", "direct", "pieces", "awaiting", "pulled"
@@ -30,9 +32,9 @@ class Consume(Protocol):
         """Multiplies a part, which begins at this row."""
 
     def awaiting(self, parts: Sequence[torch.Tensor], begins: Sequence[int],
-                 words: Sequence[torch.Tensor], most_ms: int) -> None:
-        """Multiplies parts of equally many rows by one launch: the first at once, each other one
-        when its word is 1, which is an error of the device if it takes longer."""
+                 words: Sequence[torch.Tensor], most_ms: int) -> Launch:
+        """What multiplies parts of equally many rows by one launch: the first at once, each other
+        one when its word is 1, which is an error of the device if it takes longer."""
 
 
 class Exchange(Protocol):
@@ -90,9 +92,9 @@ class Summand(Protocol):
             out: Where to write them.
         """
 
-    def awaiting(self, turns: Sequence[Turn], rank: int, most_ms: int) -> None:
-        """Computes turns of equally many rows by one launch, the last of which are sums. It is an
-        error of the device if words take longer.
+    def awaiting(self, turns: Sequence[Turn], rank: int, most_ms: int) -> Launch:
+        """What computes turns of equally many rows by one launch, the last of which are sums. It is
+        an error of the device if words take longer.
 
         Raises:
             Error: There is no such launch.

@@ -39,7 +39,7 @@ from .._ops.transforms import without_derivatives
 from .awaiting import pieces_of
 from .choice import Call, by_rule, choose
 from .clock import is_timing
-from .exchange import AWAITING, DIRECT, MEASURED, PULLED, Exchange, Turn
+from .exchange import AWAITING, DIRECT, MEASURED, PULLED, Exchange, Launch, Turn
 from .summing import Summing
 from .sums import added_or_alone, added_to
 from .ways import exchanges
@@ -295,13 +295,14 @@ class _Gathered:
         self._product([part], self._operands, begin, self.out.narrow(0, begin, part.shape[0]))
 
     def awaiting(self, parts: Sequence[torch.Tensor], begins: Sequence[int],
-                 words: Sequence[torch.Tensor], most_ms: int) -> None:
+                 words: Sequence[torch.Tensor], most_ms: int) -> Launch:
         assert self._parts is not None
         inputs = [address for part, begin in zip(parts, begins)
                   for address in (part.data_ptr(),
                                   *self._product.addresses(self._operands, 1, begin))]
-        _run_parts(self._parts, inputs, [_of_row(self.out, begin) for begin in begins],
-                   [None, *words], [None] * len(parts), most_ms, self.out.device)
+        return partial(_run_parts, self._parts, inputs,
+                       [_of_row(self.out, begin) for begin in begins], [None, *words],
+                       [None] * len(parts), most_ms, self.out.device)
 
 
 def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
@@ -369,7 +370,7 @@ class _Reduction:
         return self.rows % ranks == 0 and rows > 0 and \
             self._parts(rank, ranks, rows // pieces, pieces * ranks) is not None
 
-    def awaiting(self, turns: Sequence[Turn], rank: int, most_ms: int) -> None:
+    def awaiting(self, turns: Sequence[Turn], rank: int, most_ms: int) -> Launch:
         rows, added = len(turns[0].out), turns[-1]
         ranks = len(added.parts) + 1
         launch, summed = self._parts(rank, ranks, rows, len(turns)), self._summed(rank)
@@ -377,11 +378,11 @@ class _Reduction:
             raise Error(f"exchange is {AWAITING!r}, and {_UNUSABLE[AWAITING]}", "exchange",
                         "give \"measured\"")
         adds = [_flags(value, rows, self._device) for value in (False, True)]
-        inputs: list[int] = []
         behind = len(self._inputs) + ranks - 1
         own, operands = ([_dense(tensor) for tensor in each]
                          for each in (self._inputs, self._operands))
-        for turn in turns:
+
+        def inputs(turn: Turn) -> list[int]:
             # A product alone uses nothing that a sum reads besides. What must be read even so is
             # of memory that is here, and that no sum reads: caches would keep it.
             parts = turn.parts or [added.out] * (ranks - 1)
@@ -391,11 +392,13 @@ class _Reduction:
             if not turn.parts:
                 besides = [0 if launch.input_may_be_null(i) else address
                            for i, address in enumerate(besides, len(own))]
-            inputs += [*summed.addresses(own, 0, turn.first), *besides,
-                       adds[len(turn.parts) > 0].data_ptr()]
-        _run_parts(launch, inputs, [turn.out.data_ptr() for turn in turns],
-                   [turn.awaited for turn in turns], [turn.reported for turn in turns], most_ms,
-                   self._device)
+            return [*summed.addresses(own, 0, turn.first), *besides,
+                    adds[len(turn.parts) > 0].data_ptr()]
+
+        return lambda: _run_parts(launch, [each for turn in turns for each in inputs(turn)],
+                                  [turn.out.data_ptr() for turn in turns],
+                                  [turn.awaited for turn in turns],
+                                  [turn.reported for turn in turns], most_ms, self._device)
 
     def _summed(self, rank: int) -> _ByRows:
         return _by_rows(added_or_alone(*self._graphs, rank), self._device, self._options)
