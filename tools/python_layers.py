@@ -44,8 +44,9 @@ RANKS = {
                      ["nodes"], ["region"], ["configurations", "regions"],
                      ["replace", "surroundings"], ["exchanges", "together"]],
     "torch/_parallel": [["__init__", "exchange", "ranks", "sums"], ["clock"],
-                        ["choice", "workspace"], ["beside", "direct"], ["summing"],
-                        ["pieces", "pulled"], ["awaiting"], ["ways"], ["ops"], ["functions"]],
+                        ["choice", "workspace"], ["beside", "direct"],
+                        ["awaiting", "summing"], ["pieces", "pulled"], ["ways"], ["ops"],
+                        ["functions"]],
     "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["transforms"], ["region"],
                    ["custom", "lowering", "mxfp4", "quantized", "rows_of_groups"], ["calls"]],
 }

@@ -67,7 +67,7 @@ def cases(rows=ROWS, layers=LAYERS):
 
 def other_kinds(case):
     """The ways that are none of this kind of product."""
-    return ("pulled",) if case.kind == "gather gate" else ()
+    return ("pulled",) if case.kind == "gather gate" else ("awaiting",)
 
 
 class Group:

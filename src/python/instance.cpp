@@ -64,30 +64,22 @@ void bind_instance(nb::module_& module) {
 
   nb::class_<Parts>(module, "Parts")
       .def_prop_ro("candidate", &Parts::candidate)
-      .def("input_may_be_null", &Parts::input_may_be_null)
       .def(
           "run",
           [](const Parts& parts, const std::vector<uintptr_t>& inputs,
              const std::vector<uintptr_t>& outputs, const std::vector<uintptr_t>& words,
-             uint32_t words_of_part, const std::vector<uintptr_t>& reports, uint32_t value,
-             uint32_t most_ms, uintptr_t stream) {
+             uint32_t value, uint32_t most_ms, uintptr_t stream) {
             const auto from = pointers<const void*>(inputs);
             const auto into = pointers<void*>(outputs);
             std::vector<Awaited> awaited;
             for (const uintptr_t word : words)
-              awaited.push_back(
-                  {reinterpret_cast<const uint32_t*>(word), value, most_ms, words_of_part});
-            std::vector<Reported> reported;
-            for (const uintptr_t report : reports) {
-              auto* const word = reinterpret_cast<uint32_t*>(report);
-              reported.push_back({word, word != nullptr ? word + 1 : nullptr, value});
-            }
+              awaited.push_back({reinterpret_cast<const uint32_t*>(word), value, most_ms, 1});
             check(unlocked([&] {
-              return parts.run(from, into, awaited, reported, reinterpret_cast<void*>(stream));
+              return parts.run(from, into, awaited, {}, reinterpret_cast<void*>(stream));
             }));
           },
-          nb::arg("inputs"), nb::arg("outputs"), nb::arg("words"), nb::arg("words_of_part"),
-          nb::arg("reports"), nb::arg("value"), nb::arg("most_ms"), nb::arg("stream"));
+          nb::arg("inputs"), nb::arg("outputs"), nb::arg("words"), nb::arg("value"),
+          nb::arg("most_ms"), nb::arg("stream"));
 }
 
 }  // namespace attacca::python

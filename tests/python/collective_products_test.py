@@ -32,7 +32,6 @@ ALL_REDUCED = ("all_reduce", "uneven")
 SCATTERED = ("reduce_scatter", "scattered residual")
 PULLED = (*SCATTERED, "all_reduce")
 PIECES = ((512, 2), (6, 3), (2, 2))  # from so many rows of a rank on, so many pieces
-ONE_LAUNCH = ((4, 256), (3, 2), (2, 2))  # at most so many pieces, of at least so many rows
 
 
 class Calls:
@@ -140,19 +139,54 @@ def shared():
                 for name in calls.calls:
                     if way == "pulled" and name not in PULLED:
                         continue
-                    signals, barriers = len(memory.signals), memory.barriers
+                    signals, begun, grown = len(memory.signals), memory.begun, memory.grown
                     result = calls.check(name)
                     key = (way, name, summing.pieces_of(ROWS // count))
                     assert torch.equal(results.setdefault(key, result), result), name
                     pieces = summing.pieces_of(ROWS // count) if way == "pieces" else 1
                     sends = (count - 1) * sent(way, name) * pieces
                     assert len(memory.signals) - signals == sends, (way, name)
-                    assert memory.barriers > barriers, name
+                    assert memory.begun - begun == memory.grown - grown, name
         for (way, name, _), result in results.items():
             torch.testing.assert_close(result, whole.check(name), rtol=calls.tolerance,
                                        atol=calls.tolerance, msg=lambda text: f"{way}: {text}")
             if name in ALL_REDUCED:
                 check_alike(result)
+    memory.finish()
+
+
+def in_turns():
+    """Calls of all kinds one after the other, directly and as in CUDA graphs: those without a
+    barrier before them leave each other's rows as they are."""
+    import torch
+    import torch.distributed as dist
+
+    from attacca.torch._parallel import summing
+
+    rank, count = ranks.join()
+    random.seed(rank)
+    memory, alike = symmetric_stand_in.share(dist.group.WORLD), random.Random(7)
+    symmetric_stand_in.await_parts()
+    summing._LEAST, summing._PIECES = PIECES[1]
+    calls = {way: Calls(rank, count, torch.float64, True, exchange=way)
+             for way in ("pieces", "direct", "pulled", "awaiting")}
+    names = list(calls["direct"].calls)
+    of_way = {"pulled": PULLED, "awaiting": ("transposed",)}
+    for way, each in calls.items():
+        for name in of_way.get(way, names):
+            each.check(name)
+    graphs, last, kept = 0, 0, False
+    for _ in range(60):
+        graphs += 1
+        memory.graph = alike.choice((0, graphs))
+        for _ in range(alike.randrange(1, 6)):
+            way = alike.choice(list(calls))
+            begun = memory.begun
+            calls[way].check(alike.choice(of_way.get(way, names)))
+            # A graph that was captured may run between any two direct calls.
+            follows = memory.graph == last and not (memory.graph == 0 and kept)
+            assert memory.begun - begun == (not follows), (way, memory.graph, last, kept)
+            last, kept = memory.graph, kept or memory.graph > 0
     memory.finish()
 
 
@@ -188,24 +222,6 @@ def awaiting():
             assert sum(each.runs for each in prepared) == before + RUNS
             torch.testing.assert_close(call("pieces").double(), wanted, rtol=tolerance,
                                        atol=tolerance)
-    from attacca.torch._parallel import awaiting as one_launch
-
-    for dtype in (torch.float64, torch.bfloat16):
-        results = {}
-        for run in range(RUNS):
-            one_launch._PIECES, one_launch._LEAST = ONE_LAUNCH[run % len(ONE_LAUNCH)]
-            calls = Calls(rank, count, dtype, bool(run % 2), exchange="awaiting")
-            pieces = one_launch.pieces_of(ROWS // count, count)
-            for name in PULLED:
-                before, signals = sum(each.runs for each in prepared), len(memory.signals)
-                result = calls.check(name)
-                assert sum(each.runs for each in prepared) == before + 1, name
-                assert torch.equal(results.setdefault((name, pieces), result), result), name
-                sends = (count - 1) * pieces * (name not in SCATTERED)
-                assert len(memory.signals) - signals == sends, name
-                if name in ALL_REDUCED:
-                    check_alike(result)
-        assert len(results) > len(PULLED), results.keys()
     # Rank 0 has a launch, the others have none.
     one = ways.exchanges(dist.group.WORLD, torch.device("cpu"), torch.float64, False)
     x = made(torch.float64)["x"]
@@ -332,7 +348,7 @@ def refused():
 
 
 CASES = {"by collectives": by_collectives, "shared": shared, "awaiting": awaiting,
-         "sums": sums, "compiled": compiled,
+         "sums": sums, "compiled": compiled, "in turns": in_turns,
          "refused": refused}
 
 
@@ -346,6 +362,9 @@ class CollectiveProducts(unittest.TestCase):
 
     def test_over_symmetric_memory(self):
         self.check("shared", 2, 3)
+
+    def test_calls_in_turns(self):
+        self.check("in turns", 2, 4)
 
     def test_one_launch_that_awaits_rows(self):
         self.check("awaiting", 2, 4)

@@ -1,5 +1,6 @@
 """Products that are one with a collective on GPUs: every way of exchanging rows, directly and in
-replayed CUDA graphs, on memory that is poisoned before, against sums in f64; then many calls.
+replayed CUDA graphs, on memory that is poisoned before, against sums in f64; then many calls of all
+kinds one after the other, directly and in graphs of many calls.
 
     torchrun --standalone --nproc-per-node 2 tests/python/exchange_checks.py [--calls 10000]
 
@@ -105,7 +106,7 @@ def delayed(device, generator):
 def available(case, way, shared):
     if way in ("whole", "measured"):
         return True
-    return shared and not (case.gathers and way == "pulled")
+    return shared and (case.gathers or way != "awaiting") and not (case.gathers and way == "pulled")
 
 
 def check_way(case, way, generator):
@@ -131,25 +132,62 @@ def check_way(case, way, generator):
         case.check(result, f"{case.function} by {way}, replay {turn}")
 
 
-def many(cases, shared, calls, generator, seconds):
+class Many:
     """Calls one after the other, in an order that is alike on all ranks, each equal to the first
-    like it."""
-    order = random.Random(1)
-    first, differ = {}, torch.zeros((), device=cases[0].device, dtype=torch.int64)
-    for call in range(calls):
-        case = order.choice(cases)
-        way = order.choice([each for each in WAYS[:-1] if available(case, each, shared)])
-        result = case(way)
-        key = (cases.index(case), way)
-        if key not in first:
-            first[key] = result.clone()
-        differ += (result != first[key]).any()
-        if generator.random() < 0.01:
-            delayed(case.device, generator)
-        if call % 500 == 499:
-            if differ.item():
-                raise RuntimeError(f"{differ.item()} of {call + 1} calls differ from the first")
-            faulthandler.dump_traceback_later(seconds, exit=True)
+    like it, which is right."""
+
+    def __init__(self, cases, shared, generator, seconds):
+        self.order, self.generator, self.seconds = random.Random(1), generator, seconds
+        self.device, self.first = cases[0].device, {}
+        for case in cases:
+            for way in WAYS[:-1]:
+                if available(case, way, shared):
+                    result = case(way)
+                    case.check(result, f"{case.function} by {way}")
+                    self.first[case, way] = result.clone()
+        self.choices = list(self.first)
+        self.differ = torch.zeros((), device=self.device, dtype=torch.int64)
+
+    def call(self):
+        case, way = each = self.order.choice(self.choices)
+        self.differ += (case(way) != self.first[each]).any()
+
+    def directly(self, calls):
+        for call in range(calls):
+            self.call()
+            if self.generator.random() < 0.01:
+                delayed(self.device, self.generator)
+            if call % 500 == 499:
+                self.check(f"{call + 1} calls")
+
+    def in_graphs(self, calls, of_graph=16, graphs=8):
+        """Graphs are replayed in any order, with direct calls between them."""
+        stream, made = torch.cuda.Stream(), []
+        for _ in range(graphs):
+            graph = torch.cuda.CUDAGraph()
+            torch.cuda.synchronize()
+            with torch.cuda.stream(stream):
+                graph.capture_begin(capture_error_mode="thread_local")
+                for _ in range(self.order.randrange(1, of_graph)):
+                    self.call()
+                graph.capture_end()
+            made.append(graph)
+        self.check("what was captured", True)
+        for turn in range(2 * calls // of_graph):
+            self.order.choice(made).replay()
+            if self.order.random() < 0.3:
+                self.call()
+            if self.generator.random() < 0.1:
+                delayed(self.device, self.generator)
+            if turn % 100 == 99:
+                self.check(f"{turn + 1} replays")
+
+    def check(self, what, is_first=False):
+        if is_first:  # a capture computes nothing
+            self.differ.zero_()
+        if self.differ.item():
+            raise RuntimeError(f"in {what}, {self.differ.item()} results differ from the first")
+        faulthandler.dump_traceback_later(self.seconds, exit=True)
 
 
 def main():
@@ -174,29 +212,22 @@ def main():
     shared = len(exchanges(dist.group.WORLD, device, torch.bfloat16, False)) > 1
     sizes = ((64, 256, 512), (512, 1792, 4096), (640, 1024, 2048), (2048, 3584, 8192)) if gpu else \
         ((32, 48, 64), (64, 32, 96))
-    cases = []
+    small = [Case(function, *size, torch.bfloat16, device) for function in FUNCTIONS
+             for size in sizes if size[0] < 2048]
+    begin = time.monotonic()
+    Many(small, shared, generator, options.seconds).directly(options.calls)  # no graph yet
     for dtype in (torch.bfloat16, torch.float16):
         for function in FUNCTIONS:
-            for rows, columns, depth in sizes:
+            for size in sizes:
                 faulthandler.dump_traceback_later(options.seconds, exit=True)
-                case = Case(function, rows, columns, depth, dtype, device)
+                case = Case(function, *size, dtype, device)
                 ways = [way for way in options.ways.split(",") if available(case, way, shared)]
-                left = []
                 for way in ways:
-                    try:
-                        check_way(case, way, generator)
-                    except attacca.Error as reason:
-                        if "no one kernel awaits" not in str(reason):
-                            raise
-                        left.append(way)
+                    check_way(case, way, generator)
                 if dist.get_rank() == 0:
-                    print(f"{function} {rows}x{columns}x{depth} {dtype}: {', '.join(ways)} right"
-                          + (f"; no {left}" if left else ""), flush=True)
-                if dtype == torch.bfloat16 and not left and rows < 2048:
-                    cases.append(case)
-    begin = time.monotonic()
-    many(cases, shared, options.calls, generator, options.seconds)
+                    print(f"{function} {size} {dtype}: {', '.join(ways)} right", flush=True)
     if gpu:
+        Many(small, shared, generator, options.seconds).in_graphs(options.calls)
         torch.cuda.synchronize()
     dist.barrier()
     if dist.get_rank() == 0:
@@ -204,7 +235,8 @@ def main():
             print(f"{call.function} {call.rows}: {choice.captured} captured, {choice.direct}; "
                   + ", ".join(f"{name} {(each.captured or each.direct) * 1e6:.1f}"
                               for name, each in choice.seconds.items()) + " us")
-        print(f"{options.calls} calls took {time.monotonic() - begin:.0f} s: all is right")
+        print(f"{options.calls} calls{' and as many in graphs' * gpu} among them: all is right; "
+              f"{time.monotonic() - begin:.0f} s")
     faulthandler.cancel_dump_traceback_later()
     dist.barrier()
     os._exit(0)

@@ -65,8 +65,7 @@ class Clock:
     def __call__(self, launch, count, cuda):
         # The ways are partial(compute, way).
         kind = type(launch.args[0]).__name__
-        name = {"DirectOnFile": "direct", "PiecesOnFile": "pieces",
-                "AwaitingOnFile": "awaiting", "PulledOnFile": "pulled"}.get(kind, "whole")
+        name = "whole" if kind in ("InOrder", "Whole") else kind.lower()
         self.calls += 1
         for _ in range(count):
             launch()
@@ -109,11 +108,11 @@ def slowest_decides():
             assert clock.calls == timings, clock.calls
             alike((choice.direct, {name: tuple(each) for name, each in choice.seconds.items()}))
             # Known choices, also for a few rows more, need no clock.
-            signals, barriers = len(memory.signals), memory.barriers
+            signals, opened = len(memory.signals), memory.opened
             check(function, rank, count, rows)
             check(function, rank, count, rows + rows // 8)
             assert clock.calls == timings, clock.calls
-            assert (memory.barriers > barriers) == (way != "whole")
+            assert (memory.opened > opened) == (way != "whole")
             sends = not gathers and (way == "pieces" or way == "pulled"
                                      and function == "matmul_all_reduce")
             assert (len(memory.signals) > signals) == sends
@@ -154,19 +153,19 @@ def without_clocks():
     is_capturing = choice._is_capturing
     for function in FUNCTIONS:
         for rows, way in ((64, "whole"), (2048, "pieces")):
-            barriers = memory.barriers
+            opened = memory.opened
             check(function, rank, count, rows, tuning="model")
-            assert (memory.barriers > barriers) == (way != "whole")
+            assert (memory.opened > opened) == (way != "whole")
             choice._is_capturing = lambda device: True
             check(function, rank, count, rows)
             choice._is_capturing = is_capturing
             assert clock.calls == 0 and not choice.choices(group)
     check("all_gather_matmul", rank, count, 64)
-    called, barriers = clock.calls, memory.barriers
+    called, opened = clock.calls, memory.opened
     assert called and newest(group).direct == "pieces"
     choice._is_capturing = lambda device: True
     check("all_gather_matmul", rank, count, 64)  # known
-    assert clock.calls == called and memory.barriers > barriers
+    assert clock.calls == called and memory.opened > opened
     memory.finish()
 
 

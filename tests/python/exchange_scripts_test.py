@@ -46,9 +46,9 @@ class OnTwoRanks(unittest.TestCase):
 
     def test_the_checks_pass(self):
         said = self.run_script(HERE / "exchange_checks.py", "--device", "cpu", "--calls", "60")
-        self.assertIn("gate 32x48x64 torch.bfloat16: whole, direct, pieces, awaiting, measured "
+        self.assertIn("gate (32, 48, 64) torch.bfloat16: whole, direct, pieces, awaiting, measured "
                       "right\n", said)
-        self.assertIn("60 calls took", said)
+        self.assertIn("60 calls among them: all is right", said)
 
 
 if __name__ == "__main__":

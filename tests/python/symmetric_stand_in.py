@@ -19,7 +19,9 @@ class File:
         self.bytes = torch.from_file(path, shared=True, size=(size + _PAD) * count,
                                      dtype=torch.uint8)
         self.pads = self.bytes[size * count:].view(torch.uint32).view(count, -1)
-        self.rank, self.size, self.signals, self.barriers = rank, size, [], 0
+        self.rank, self.size, self.signals = rank, size, []
+        self.opened, self.begun = 0, 0  # calls; barriers before one
+        self.grown, self.graph = 0, 0  # how often; a number that stands for a CUDA graph
 
     def get_buffer(self, rank, shape, dtype, storage_offset=0):
         import torch
@@ -38,7 +40,7 @@ class File:
         import torch.distributed as dist
 
         assert timeout_ms == 120_000, timeout_ms
-        self.barriers += 1
+        self.begun += channel == 0
         dist.barrier()
 
     def put_signal(self, to, channel, timeout_ms):
@@ -62,16 +64,22 @@ def share(group):
     """Makes a group on the CPU capable of the exchanges over symmetric memory; returns it."""
     import torch
 
-    from attacca.torch._parallel import awaiting, direct, pieces, pulled, ways
+    from attacca.torch._parallel import awaiting, direct, pieces, pulled, ways, workspace
 
     path = os.environ["ATTACCA_TEST_STORE"] + ".memory"
     memory = File(path, group.rank(), group.size(), _SIZE)
 
-    class OnFile:
-        def _memory(self, wanted):
+    class OnFile(workspace.Workspace):
+        def _allocated(self, wanted):
             assert wanted <= memory.size
+            memory.grown += 1
             return memory
 
+        def _capture(self):
+            memory.opened += 1
+            return memory.graph
+
+    class WithoutStreams:
         @staticmethod
         def _streams(device):
             return None
@@ -79,10 +87,6 @@ def share(group):
         @staticmethod
         def _core_device(device):
             return None
-
-        @staticmethod
-        def _captures():
-            return False
 
         def _fork(self):
             pass
@@ -111,25 +115,15 @@ def share(group):
         def _join(self):
             pass
 
-        def _signal(self, shared, to, channel):
-            shared.put_signal(to, channel, 120_000)
-
-    class DirectOnFile(OnFile, direct.Direct):
-        pass
-
-    class PiecesOnFile(OnFile, pieces.Pieces):
-        pass
-
-    class AwaitingOnFile(OnFile, awaiting.Awaiting):
-        pass
-
-    class PulledOnFile(OnFile, pulled.Pulled):
-        pass
+        def _signal(self, half, to, channel):
+            memory.put_signal(to, half._channel(channel), 120_000)
 
     cpu = torch.device("cpu")
+    shared = OnFile(group, cpu)
     ways._shared.setdefault(group, {})[cpu] = {
-        "direct": DirectOnFile(group, cpu), "pieces": PiecesOnFile(group, cpu),
-        "awaiting": AwaitingOnFile(group, cpu), "pulled": PulledOnFile(group, cpu)}
+        name: type(way.__name__, (WithoutStreams, way), {})(shared)
+        for name, way in (("direct", direct.Direct), ("pieces", pieces.Pieces),
+                          ("awaiting", awaiting.Awaiting), ("pulled", pulled.Pulled))}
     return memory
 
 
@@ -170,27 +164,19 @@ def wait_for(condition):
 
 
 class _Parts:
-    """Stands for the library's parts on a GPU: runs the plan for each part, after its words, and
-    reports it."""
+    """Stands for the library's parts on a GPU: runs the plan for each part, after its word."""
 
     def __init__(self, instance, inputs, outputs):
         self.instance, self.inputs, self.outputs, self.runs = instance, inputs, outputs, 0
 
-    def input_may_be_null(self, place):
-        return False
-
-    def run(self, inputs, outputs, awaited, words, reported, value, most_ms, stream):
+    def run(self, inputs, outputs, words, value, most_ms, stream):
         assert most_ms == 120_000, most_ms
-        for part, (before, behind) in enumerate(zip(awaited, reported, strict=True)):
-            if before:
-                all_words = (ctypes.c_uint32 * words).from_address(before)
-                wait_for(lambda all_words=all_words: set(all_words) == {value})
+        for part, address in enumerate(words):
+            if address:
+                word = ctypes.c_uint32.from_address(address)
+                wait_for(lambda word=word: word.value == value)
             self.instance.run(inputs[part * self.inputs:(part + 1) * self.inputs],
                               outputs[part * self.outputs:(part + 1) * self.outputs])
-            if behind:
-                word, counter = (ctypes.c_uint32 * 2).from_address(behind)
-                assert (word, counter) == (0, 0), (part, word, counter)
-                ctypes.c_uint32.from_address(behind).value = value
         self.runs += 1
 
 

@@ -78,11 +78,8 @@ class Parts:
     @property
     def candidate(self) -> str: ...
 
-    def input_may_be_null(self, arg: int, /) -> bool: ...
-
-    def run(self, inputs: Sequence[int], outputs: Sequence[int], words: Sequence[int],
-            words_of_part: int, reports: Sequence[int], value: int, most_ms: int,
-            stream: int) -> None: ...
+    def run(self, inputs: Sequence[int], outputs: Sequence[int], words: Sequence[int], value: int,
+            most_ms: int, stream: int) -> None: ...
 
 class TensorInfo:
     @property

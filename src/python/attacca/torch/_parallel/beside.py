@@ -5,22 +5,21 @@ import contextlib
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from ... import _core
 from .exchange import Launch
-from .workspace import Symmetric
+from .workspace import Symmetric, Workspace
 
 
 class Beside(Symmetric):
     """A workspace whose rows are copied on a stream of their own. A test without a GPU replaces
     what streams do."""
 
-    def __init__(self, group: dist.ProcessGroup, device: torch.device):
-        super().__init__(group, device)
-        self._sides = self._streams(device)
+    def __init__(self, workspace: Workspace):
+        super().__init__(workspace)
+        self._sides = self._streams(workspace.device)
         self._side: Any = None
-        self._core = self._core_device(device)
+        self._core = self._core_device(workspace.device)
 
     @staticmethod
     def _streams(device: torch.device) -> dict[int, Any]:
@@ -31,10 +30,6 @@ class Beside(Symmetric):
     @staticmethod
     def _core_device(device: torch.device) -> Any:
         return _core.Device.open(str(device))
-
-    @staticmethod
-    def _captures() -> bool:
-        return torch.cuda.is_current_stream_capturing()
 
     def _fork(self) -> None:
         """What is queued beside from now on comes after what is queued now."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 
 from .exchange import Consume, Produce
-from .workspace import BEGIN, FILLED, Symmetric
+from .workspace import Symmetric
 
 
 class Direct(Symmetric):
@@ -30,10 +30,9 @@ class Direct(Symmetric):
     def _parts(self, produce: Produce, like: torch.Tensor, begin: int,
                count: int) -> Sequence[torch.Tensor]:
         """So many rows from ``begin`` on of what each rank computed."""
-        shared = self._memory(like.nbytes)
-        shared.barrier(BEGIN, self._wait_ms)
-        produce(0, shared.get_buffer(self._rank, like.shape, like.dtype))
-        shared.barrier(FILLED, self._wait_ms)
+        half = self._workspace.open(like.nbytes)
+        produce(0, half.buffer(self._rank, like.shape, like.dtype))
+        half.barrier()
         shape = (count, *like.shape[1:])
-        return [shared.get_buffer(peer, shape, like.dtype, begin * like.stride(0))
+        return [half.buffer(peer, shape, like.dtype, begin * like.stride(0))
                 for peer in range(self._ranks)]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -58,17 +58,6 @@ class Exchange(Protocol):
         """Fills ``out`` [ranks, ...] with all ranks' shards."""
 
 
-class Turn(NamedTuple):
-    """Rows of a product, or of a sum and what follows it, that a launch computes with others."""
-
-    first: int  # of the product's rows
-    out: torch.Tensor  # where to write them
-    reported: torch.Tensor | None = None  # two words; the first becomes 1 behind them
-    parts: Sequence[torch.Tensor] = ()  # as Summand.add; none: the product alone
-    begin: int = 0  # as Summand.add
-    awaited: torch.Tensor | None = None  # words that are 1 when the parts are here
-
-
 class Summand(Protocol):
     """A product that the ranks add."""
 
@@ -90,14 +79,6 @@ class Summand(Protocol):
             first: The first of the product's rows.
             begin: The first row of the operands that what follows the sum reads.
             out: Where to write them.
-        """
-
-    def awaiting(self, turns: Sequence[Turn], rank: int, most_ms: int) -> Launch:
-        """What computes turns of equally many rows by one launch, the last of which are sums. It is
-        an error of the device if words take longer.
-
-        Raises:
-            Error: There is no such launch.
         """
 
 

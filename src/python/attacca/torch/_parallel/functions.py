@@ -77,10 +77,9 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
 
     The way is chosen as :func:`all_gather_matmul` says. "pieces" copies what the ranks compute of
     each other's rows while more is multiplied, and adds in the kernel of the own rows' product.
-    "pulled" adds there, too, but the kernel reads the others' parts where they are. "awaiting" is
-    as "pieces", by one kernel for all rows. All of these and "direct" add the ranks' parts in their
-    order, in f32, where ``after`` is computed; "whole" adds as the group's backend does, in
-    ``out_dtype``.
+    "pulled" adds there, too, but the kernel reads the others' parts where they are. "direct",
+    "pieces" and "pulled" add the ranks' parts in their order, in f32, where ``after`` is computed;
+    "whole" adds as the group's backend does, in ``out_dtype``.
 
     Args:
         a: The rank's columns of all rows, ``[M, K]``; with more axes, the first is the scattered
@@ -94,7 +93,7 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
         mode: As for :func:`all_gather_matmul`.
         tuning: As for :func:`all_gather_matmul`.
         tuning_seconds: As for :func:`all_gather_matmul`.
-        exchange: As for :func:`all_gather_matmul`, and "pulled".
+        exchange: As for :func:`all_gather_matmul`, with "pulled" and without "awaiting".
         exact_sum: Whether "whole", too, adds the ranks' parts in their order, in f32, and rounds
             once, behind ``after``, so that results are the same from run to run.
         **operands: The operands of both epilogues by name.

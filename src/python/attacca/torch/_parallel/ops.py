@@ -36,12 +36,11 @@ from .._ops.region import (
     signature_of,
 )
 from .._ops.transforms import without_derivatives
-from .awaiting import pieces_of
 from .choice import Call, by_rule, choose
 from .clock import is_timing
-from .exchange import AWAITING, DIRECT, MEASURED, PULLED, Exchange, Launch, Turn
+from .exchange import AWAITING, DIRECT, MEASURED, PULLED, Exchange, Launch
 from .summing import Summing
-from .sums import added_or_alone, added_to
+from .sums import added_to
 from .ways import exchanges
 
 ROWS = "M"  # the symbol that counts rows
@@ -144,12 +143,6 @@ class _ByRows:
         tuned = self._options._replace(tuning="measure", tuning_seconds=_SECONDS_OF_SUM)
         return _by_rows(self._graph, self._device, tuned.text())._engine
 
-    def begin_aligned(self, tensors: Sequence[torch.Tensor], rows: int) -> bool:
-        """Whether what begins after a multiple of so many rows of dense inputs is aligned as a
-        launch of parts takes it."""
-        return all(rows * tensor[0].nbytes % _ALIGNMENT == 0
-                   for tensor, has_rows in zip(tensors, self._have_rows) if has_rows)
-
     def addresses(self, tensors: Sequence[torch.Tensor], first: int, begin: int) -> list[int]:
         """The addresses of the inputs from the ``first`` on, of those with rows from the row
         ``begin`` on."""
@@ -162,22 +155,11 @@ def _of_row(tensor: torch.Tensor, row: int) -> int:
     return tensor.data_ptr() + row * tensor.stride(0) * tensor.element_size()
 
 
-def _dense(tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor as a launch of parts takes it, copied if it is not so."""
-    if tensor.is_contiguous() and tensor.data_ptr() % _ALIGNMENT == 0:
-        return tensor
-    return tensor.clone(memory_format=torch.contiguous_format)
-
-
 def _run_parts(parts: _core.Parts, inputs: Sequence[int], outputs: Sequence[int],
-               awaited: Sequence[torch.Tensor | None], reported: Sequence[torch.Tensor | None],
-               most_ms: int, device: torch.device) -> None:
-    """Launches parts whose words become 1: of those that await any, equally many."""
-    words = max([len(each) for each in awaited if each is not None], default=1)
+               words: Sequence[torch.Tensor], most_ms: int, device: torch.device) -> None:
+    """Launches parts, each but the first of which awaits that its word becomes 1."""
     stream = torch.cuda.current_stream().cuda_stream if device.type == "cuda" else 0
-    before, behind = [[0 if each is None else each.data_ptr() for each in all_]
-                      for all_ in (awaited, reported)]
-    parts.run(inputs, outputs, before, words, behind, 1, most_ms, stream)
+    parts.run(inputs, outputs, [0, *[word.data_ptr() for word in words]], 1, most_ms, stream)
 
 
 def prepare_parts(engine: Engine, sizes: Sequence[tuple[str, int]], count: int) -> _core.Parts:
@@ -187,29 +169,12 @@ def prepare_parts(engine: Engine, sizes: Sequence[tuple[str, int]], count: int) 
     return engine.core.prepare_parts(sizes, [], count)
 
 
-@lru_cache(maxsize=64)
-def _kept_flags(value: bool, rows: int, device: torch.device) -> torch.Tensor:
-    return torch.full((rows, 1), value, device=device)
-
-
-def _flags(value: bool, rows: int, device: torch.device) -> torch.Tensor:
-    """Bools on the device, a column."""
-    # What is made while a CUDA graph is captured has its value in that graph alone.
-    capturing = device.type == "cuda" and torch.cuda.is_current_stream_capturing()
-    return (_kept_flags.__wrapped__ if capturing else _kept_flags)(value, rows, device)
-
-
 @lru_cache(maxsize=1024)
 def _by_rows(graph: str, device: torch.device, options: str) -> _ByRows:
     return _ByRows(graph, device, Options.read(options))
 
 
 _tuned: set[tuple[str, torch.device, tuple[tuple[int, ...], ...]]] = set()
-
-
-def _rank(group: str) -> int:
-    rank: int = dist.distributed_c10d._resolve_process_group(group).rank()
-    return rank
 
 
 def ranks_of(group: str) -> int:
@@ -301,8 +266,8 @@ class _Gathered:
                   for address in (part.data_ptr(),
                                   *self._product.addresses(self._operands, 1, begin))]
         return partial(_run_parts, self._parts, inputs,
-                       [_of_row(self.out, begin) for begin in begins], [None, *words],
-                       [None] * len(parts), most_ms, self.out.device)
+                       [_of_row(self.out, begin) for begin in begins], words, most_ms,
+                       self.out.device)
 
 
 def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
@@ -363,56 +328,6 @@ class _Reduction:
             self._tune(graph, inputs, out)
         summed.run(inputs, out)
 
-    def can_await(self, rank: int, ranks: int) -> bool:
-        """Whether :meth:`awaiting` computes this rank's rows and the others'."""
-        rows = self.rows // ranks
-        pieces = pieces_of(rows, ranks)
-        return self.rows % ranks == 0 and rows > 0 and \
-            self._parts(rank, ranks, rows // pieces, pieces * ranks) is not None
-
-    def awaiting(self, turns: Sequence[Turn], rank: int, most_ms: int) -> Launch:
-        rows, added = len(turns[0].out), turns[-1]
-        ranks = len(added.parts) + 1
-        launch, summed = self._parts(rank, ranks, rows, len(turns)), self._summed(rank)
-        if launch is None:
-            raise Error(f"exchange is {AWAITING!r}, and {_UNUSABLE[AWAITING]}", "exchange",
-                        "give \"measured\"")
-        adds = [_flags(value, rows, self._device) for value in (False, True)]
-        behind = len(self._inputs) + ranks - 1
-        own, operands = ([_dense(tensor) for tensor in each]
-                         for each in (self._inputs, self._operands))
-
-        def inputs(turn: Turn) -> list[int]:
-            # A product alone uses nothing that a sum reads besides. What must be read even so is
-            # of memory that is here, and that no sum reads: caches would keep it.
-            parts = turn.parts or [added.out] * (ranks - 1)
-            begin = turn.begin if turn.parts else added.begin
-            besides = [*[part.data_ptr() for part in parts],
-                       *summed.addresses(operands, behind, begin)]
-            if not turn.parts:
-                besides = [0 if launch.input_may_be_null(i) else address
-                           for i, address in enumerate(besides, len(own))]
-            return [*summed.addresses(own, 0, turn.first), *besides,
-                    adds[len(turn.parts) > 0].data_ptr()]
-
-        return lambda: _run_parts(launch, [each for turn in turns for each in inputs(turn)],
-                                  [turn.out.data_ptr() for turn in turns],
-                                  [turn.awaited for turn in turns],
-                                  [turn.reported for turn in turns], most_ms, self._device)
-
-    def _summed(self, rank: int) -> _ByRows:
-        return _by_rows(added_or_alone(*self._graphs, rank), self._device, self._options)
-
-    def _parts(self, rank: int, ranks: int, rows: int, count: int) -> _core.Parts | None:
-        """What computes so many rows so many times, added or alone; None: nothing does."""
-        like = self.memory(rows)
-        tensors = [*self._inputs, *[like] * (ranks - 1), *self._operands,
-                   _flags(True, rows, self._device)]
-        # Shapes alone decide: the ranks' tensors may lie in memory otherwise.
-        summed = self._summed(rank)
-        return summed.in_parts(tensors, rows, count) if summed.begin_aligned(tensors[:-1], rows) \
-            and rows * like[0].nbytes % _ALIGNMENT == 0 else None
-
     def _tune(self, graph: str, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
         """Tunes a kernel that adds for these shapes, once, if it goes by what is known."""
         chosen = Options.read(self._options)
@@ -448,8 +363,7 @@ def _matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph
         parts = between.scatter(reduction.produce, reduction.memory(rows))
         return reduction.finish(parts, 0, ranks)
     return _run("matmul_reduce_scatter", tensors, (graph, tail), rows, reduction.dtype, options,
-                group, compute,
-                lambda way: way != AWAITING or reduction.can_await(_rank(group), ranks))
+                group, compute, lambda way: way != AWAITING)
 
 
 def _fake_matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph: str,
@@ -464,7 +378,7 @@ def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: st
                        after: str, options: str, group: str) -> torch.Tensor:
     reduction = _Reduction(tensors, operands, graph, tail, after, options)
     rows, ranks = reduction.rows, ranks_of(group)
-    rank = _rank(group)
+    rank: int = dist.distributed_c10d._resolve_process_group(group).rank()
 
     def compute(between: Exchange) -> torch.Tensor:
         if isinstance(between, Summing) and rows % ranks == 0:
@@ -478,8 +392,7 @@ def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: st
         between.collect(shard, out.view(ranks, *shard.shape))
         return out
     def usable(way: str) -> bool:
-        return (way != PULLED or rows % ranks == 0) and \
-            (way != AWAITING or reduction.can_await(rank, ranks))
+        return rows % ranks == 0 if way == PULLED else way != AWAITING
     return _run("matmul_all_reduce", tensors, (graph, tail), rows, reduction.dtype, options,
                 group, compute, usable)
 

@@ -2,13 +2,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
 
 from .exchange import Consume, Summand
 from .summing import Summing, channel_of, pieces_of
-from .workspace import BEGIN
+from .workspace import Half
 
 
 class Pieces(Summing):
@@ -17,14 +16,13 @@ class Pieces(Summing):
 
     def gather(self, shard: torch.Tensor, consume: Consume) -> None:
         rows = shard.shape[0]
-        memory = self._memory(shard.nbytes)
-        self._publish(memory, shard)
+        half = self._publish(shard)
         received = shard.new_empty((self._ranks - 1, *shard.shape))
         self._fork()
         arrived = []
         for peer, into in zip(self._others(), received):
             with self._beside():
-                into.copy_(memory.get_buffer(peer, shard.shape, shard.dtype))
+                into.copy_(half.buffer(peer, shard.shape, shard.dtype))
                 arrived.append(self._record())
         consume(shard, self._rank * rows)
         for peer, part, event in zip(self._others(), received, arrived):
@@ -32,12 +30,11 @@ class Pieces(Summing):
             consume(part, peer * rows)
         self._join()
 
-    def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
+    def _parts_of_own(self, half: Half, summand: Summand, like: torch.Tensor,
                       ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         others, pieces = sorted(self._others()), pieces_of(len(like))
         count = len(like) // pieces
         computed = like.new_empty((len(others), *like.shape))
-        shared.barrier(BEGIN, self._wait_ms)
         for piece in range(pieces):
             begin = piece * count
             for to, of_rank in zip(self._others(), computed):
@@ -45,12 +42,12 @@ class Pieces(Summing):
                 summand.produce(to * len(like) + begin, rows)
                 self._fork()
                 with self._beside():
-                    self._send_rows(shared, to, channel_of(piece), rows,
-                                    self._slot(shared, to, like, self._place(to), begin, count))
+                    self._send_rows(half, to, channel_of(piece), rows,
+                                    self._slot(half, to, like, self._place(to), begin, count))
         for piece in range(pieces):
             for source in others:
-                shared.wait_signal(source, channel_of(piece), self._wait_ms)
+                half.wait_signal(source, channel_of(piece))
             yield piece * count, [
-                self._slot(shared, self._rank, like, place, piece * count, count)
+                self._slot(half, self._rank, like, place, piece * count, count)
                 for place in range(len(others))]
         self._join()

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from .beside import Beside
 from .direct import Direct
 from .exchange import Summand
-from .workspace import SIGNALS
+from .workspace import SIGNALS, Half, Workspace
 
 # From so many rows of a rank on, they are computed in pieces: less is left to travel behind the
 # last one, and each is a large product still (docs/benchmarks/tensor-parallel.md).
@@ -37,15 +35,16 @@ class Summing(Beside, Direct):
     A workspace has slots for rows of the other ranks.
     """
 
-    def __init__(self, group: dist.ProcessGroup, device: torch.device):
-        super().__init__(group, device)
-        self._signal_word = torch.ones(1, dtype=torch.int32, device=device).view(torch.uint32)
+    def __init__(self, workspace: Workspace):
+        super().__init__(workspace)
+        self._signal_word = torch.ones(1, dtype=torch.int32,
+                                       device=workspace.device).view(torch.uint32)
 
     def scattered(self, summand: Summand) -> torch.Tensor:
         """The rank's rows of the sum and what follows it."""
         out = summand.memory(summand.rows // self._ranks)
-        shared, first = self._memory((self._ranks - 1) * out.nbytes), self._rank * len(out)
-        for begin, parts in self._parts_of_own(shared, summand, out):
+        half, first = self._workspace.open((self._ranks - 1) * out.nbytes), self._rank * len(out)
+        for begin, parts in self._parts_of_own(half, summand, out):
             summand.add(parts, self._rank, first + begin, begin,
                         out.narrow(0, begin, len(parts[0])))
         return out
@@ -57,68 +56,53 @@ class Summing(Beside, Direct):
         by_rank = out.view(self._ranks, len(out) // self._ranks, *out.shape[1:])
         own, others = by_rank[self._rank], sorted(self._others())
         # A slot of each other rank for its part of the own rows, and one for rows that it added.
-        shared, first = self._memory(2 * len(others) * own.nbytes), self._rank * len(own)
+        half, first = self._workspace.open(2 * len(others) * own.nbytes), self._rank * len(own)
         pieces: list[tuple[int, int]] = []
-        for begin, parts in self._parts_of_own(shared, summand, own):
+        for begin, parts in self._parts_of_own(half, summand, own):
             count = len(parts[0])
             rows = own.narrow(0, begin, count)
             summand.add(parts, self._rank, first + begin, first + begin, rows)
             for to in self._others():
                 self._fork()
                 with self._beside():
-                    self._send_sum(shared, to, len(pieces), rows, begin, own)
+                    self._send_sum(half, to, len(pieces), rows, begin, own)
             pieces.append((begin, count))
-        self._collect_sums(shared, by_rank, pieces)
+        self._collect_sums(half, by_rank, pieces)
         self._join()
         return out
 
-    def _send_sum(self, shared: Any, to: int, piece: int, rows: torch.Tensor, begin: int,
+    def _send_sum(self, half: Half, to: int, piece: int, rows: torch.Tensor, begin: int,
                   own: torch.Tensor) -> None:
         """As :meth:`_send_rows`, of own rows that this rank has added."""
         slot = self._ranks - 1 + self._place(to)
-        self._send_rows(shared, to, channel_of(piece, True), rows,
-                        self._slot(shared, to, own, slot, begin, len(rows)))
+        self._send_rows(half, to, channel_of(piece, True), rows,
+                        self._slot(half, to, own, slot, begin, len(rows)))
 
-    def _collect_sums(self, shared: Any, by_rank: torch.Tensor,
+    def _collect_sums(self, half: Half, by_rank: torch.Tensor,
                       pieces: Sequence[tuple[int, int]]) -> None:
         """Copies what the other ranks have added, piece by piece, to its place in the result."""
         own, others = by_rank[self._rank], sorted(self._others())
         for piece, (begin, count) in enumerate(pieces):
             for place, peer in enumerate(others, len(others)):
-                shared.wait_signal(peer, channel_of(piece, True), self._wait_ms)
+                half.wait_signal(peer, channel_of(piece, True))
                 by_rank[peer].narrow(0, begin, count).copy_(
-                    self._slot(shared, self._rank, own, place, begin, count))
+                    self._slot(half, self._rank, own, place, begin, count))
 
     @abstractmethod
-    def _parts_of_own(self, shared: Any, summand: Summand, like: torch.Tensor,
+    def _parts_of_own(self, half: Half, summand: Summand, like: torch.Tensor,
                       ) -> Iterator[tuple[int, Sequence[torch.Tensor]]]:
         """Computes the other ranks' rows, each as many as ``like`` has. Then gives, piece by piece,
         the first row of it, and what the others computed of this rank's rows in it, in the order of
         ranks."""
 
-    def _send_rows(self, shared: Any, to: int, channel: int, rows: torch.Tensor,
+    def _send_rows(self, half: Half, to: int, channel: int, rows: torch.Tensor,
                    slot: torch.Tensor) -> None:
         """Copies rows into another rank's slot, and then what its wait_signal waits for. Both are
         copies, by the copy engine: a kernel would find no multiprocessor while a product has all of
         them. The rows' memory must stay as it is until :meth:`_join`.
         """
         slot.copy_(rows)
-        self._signal(shared, to, channel)
+        self._signal(half, to, channel)
 
-    def _signal(self, shared: Any, to: int, channel: int) -> None:
-        word = channel * self._ranks + self._rank  # as put_signal has it
-        shared.get_signal_pad(to)[word:word + 1].copy_(self._signal_word)
-
-    def _place(self, of: int) -> int:
-        """This rank's place among the others of another one, in order."""
-        place: int = self._rank - (self._rank > of)
-        return place
-
-    @staticmethod
-    def _slot(shared: Any, rank: int, like: torch.Tensor, slot: int, begin: int,
-              count: int) -> torch.Tensor:
-        """So many rows of a slot from ``begin`` on."""
-        memory: torch.Tensor = shared.get_buffer(
-            rank, (count, *like.shape[1:]), like.dtype,
-            slot * like.numel() + begin * like.stride(0))
-        return memory
+    def _signal(self, half: Half, to: int, channel: int) -> None:
+        half.signal(to, channel).copy_(self._signal_word)

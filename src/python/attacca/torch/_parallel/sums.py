@@ -39,17 +39,6 @@ def added_to(product: str, tail: str, own: int) -> str:
         f'{behind["statements"]}return {behind["result"]}', "}"]))
 
 
-@lru_cache(maxsize=1024)
-def added_or_alone(product: str, tail: str, own: int) -> str:
-    """As :func:`added_to`, with one more input, bools: where false, a row of the result is one of
-    the product. Kernels load it once for a tile's row, a scalar for each element."""
-    sum_of = _printed(plain(added_to(product, tail, own)))
-    return written("\n".join([
-        f'graph sum({sum_of["inputs"]}, "adds": bool[M, 1]) {{',
-        f'{sum_of["statements"]}'
-        f'return where("adds", {sum_of["result"]}, "after.part{own}")', "}"]))
-
-
 def _printed(graph: str) -> dict[str, str]:
     match = _PRINTED.fullmatch(_core.Graph.parse(graph).text())
     assert match is not None, graph

@@ -13,6 +13,7 @@ from .direct import Direct
 from .exchange import ADDED, AWAITING, DIRECT, PIECES, PULLED, WHOLE, Exchange, InOrder, Whole
 from .pieces import Pieces
 from .pulled import Pulled
+from .workspace import Workspace
 
 # By group, not by its name: after destroy_process_group another group may have it.
 _shared: WeakKeyDictionary[dist.ProcessGroup,
@@ -32,12 +33,17 @@ def exchanges(group: dist.ProcessGroup, device: torch.device, dtype: torch.dtype
     """
     of_group = _shared.setdefault(group, {})
     if device not in of_group:
-        of_group[device] = {DIRECT: Direct(group, device), PIECES: Pieces(group, device),
-                            AWAITING: Awaiting(group, device), PULLED: Pulled(group, device)} \
+        of_group[device] = through(Workspace(group, device)) \
             if device.type == "cuda" and _all_share_memory(group, device) else {}
     in_order = exact_sum or dtype not in ADDED
     name: str = group.group_name
     return {WHOLE: InOrder(name) if in_order else Whole(name), **of_group[device]}
+
+
+def through(workspace: Workspace) -> dict[str, Exchange]:
+    """The ways that use this memory, by name."""
+    return {DIRECT: Direct(workspace), PIECES: Pieces(workspace), AWAITING: Awaiting(workspace),
+            PULLED: Pulled(workspace)}
 
 
 def _all_share_memory(group: dist.ProcessGroup, device: torch.device) -> bool:
