@@ -171,7 +171,7 @@ TEST(AwaitedProblems, AKernelThatAwaitsNothingIsAsItWas) {
     EXPECT_EQ(kernel->ptx.find(added), std::string::npos) << added;
 }
 
-std::string refusal(const std::string& target, const std::string& parameter,
+std::string refusal_to_await(const std::string& target, const std::string& parameter,
                     const std::string& body = "ret;") {
   const auto module = ptx::parse(".version 8.3\n.target " + target +
                                  "\n.address_size 64\n.visible .entry k(.param " + parameter +
@@ -182,17 +182,17 @@ std::string refusal(const std::string& target, const std::string& parameter,
 }
 
 TEST(AwaitedProblems, RefusesWhatCannotAwait) {
-  EXPECT_EQ(refusal("sm_80", ".align 8 .b8"), "");
-  EXPECT_EQ(refusal("sm_60", ".align 8 .b8"),
+  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8"), "");
+  EXPECT_EQ(refusal_to_await("sm_60", ".align 8 .b8"),
             "'k' is for sm_60, with a parameter aligned to 8 bytes");
-  EXPECT_EQ(refusal("sm_90", ".align 4 .b8"),
+  EXPECT_EQ(refusal_to_await("sm_90", ".align 4 .b8"),
             "'k' is for sm_90, with a parameter aligned to 4 bytes");
   const std::string several = "'k' ends in several places, or not for all threads";
-  EXPECT_EQ(refusal("sm_80", ".align 8 .b8", ".reg .pred %p;\n  @%p ret;\n  ret;"), several);
-  EXPECT_EQ(refusal("sm_80", ".align 8 .b8", "bra A;\nA:\n  ret;\n  ret;"), several);
-  EXPECT_EQ(refusal("sm_80", ".align 8 .b8", "exit;"), several);
-  EXPECT_EQ(refusal("sm_80", ".align 8 .b8", "bra A;\nA:\n  ret;"), "");
-  EXPECT_EQ(refusal("sm_80", ".align 8 .b8", "trap;"), "'k' has no `ret`");
+  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", ".reg .pred %p;\n  @%p ret;\n  ret;"), several);
+  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", "bra A;\nA:\n  ret;\n  ret;"), several);
+  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", "exit;"), several);
+  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", "bra A;\nA:\n  ret;"), "");
+  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", "trap;"), "'k' has no `ret`");
 }
 
 }  // namespace
