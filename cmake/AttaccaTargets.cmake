@@ -41,8 +41,8 @@ if(ATTACCA_SANITIZE AND ATTACCA_TESTS)
   target_precompile_headers(attacca_gtest PRIVATE <gtest/gtest.h>)
 endif()
 
-# A test program with GoogleTest. With ATTACCA_UNITY, a few of its sources take as long to compile as
-# one; each of APART, which are among SOURCES, has names that others have too.
+# A test program with GoogleTest. With ATTACCA_UNITY, its SOURCES are compiled as a few large files,
+# but those of APART, which have names that others have too.
 function(attacca_test NAME)
   cmake_parse_arguments(TEST "" "" "SOURCES;APART;DEPS" ${ARGN})
   add_executable(${NAME} ${TEST_SOURCES})

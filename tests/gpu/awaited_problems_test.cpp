@@ -172,7 +172,7 @@ TEST(AwaitedProblems, AKernelThatAwaitsNothingIsAsItWas) {
 }
 
 std::string refusal_to_await(const std::string& target, const std::string& parameter,
-                    const std::string& body = "ret;") {
+                             const std::string& body = "ret;") {
   const auto module = ptx::parse(".version 8.3\n.target " + target +
                                  "\n.address_size 64\n.visible .entry k(.param " + parameter +
                                  " p[64])\n{\n  " + body + "\n}\n");
@@ -188,7 +188,8 @@ TEST(AwaitedProblems, RefusesWhatCannotAwait) {
   EXPECT_EQ(refusal_to_await("sm_90", ".align 4 .b8"),
             "'k' is for sm_90, with a parameter aligned to 4 bytes");
   const std::string several = "'k' ends in several places, or not for all threads";
-  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", ".reg .pred %p;\n  @%p ret;\n  ret;"), several);
+  EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", ".reg .pred %p;\n  @%p ret;\n  ret;"),
+            several);
   EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", "bra A;\nA:\n  ret;\n  ret;"), several);
   EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", "exit;"), several);
   EXPECT_EQ(refusal_to_await("sm_80", ".align 8 .b8", "bra A;\nA:\n  ret;"), "");
