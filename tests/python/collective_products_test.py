@@ -161,7 +161,8 @@ def in_turns():
     import torch
     import torch.distributed as dist
 
-    from attacca.torch._parallel import summing
+    import attacca
+    from attacca.torch._parallel import summing, ways
 
     rank, count = ranks.join()
     random.seed(rank)
@@ -187,6 +188,14 @@ def in_turns():
             follows = memory.graph == last and not (memory.graph == 0 and kept)
             assert memory.begun - begun == (not follows), (way, memory.graph, last, kept)
             last, kept = memory.graph, kept or memory.graph > 0
+    memory.graph = graphs + 1
+    one = ways.exchanges(dist.group.WORLD, torch.device("cpu"), torch.float64, True)["direct"]
+    try:
+        one.collect(torch.zeros(1 << 16), torch.zeros(count, 1 << 16))
+    except attacca.Error as error:
+        assert "262144 are needed, which cannot be had while a CUDA graph" in str(error), error
+    else:
+        raise AssertionError("memory grew while a graph was captured")
     memory.finish()
 
 

@@ -73,7 +73,7 @@ def share(group):
         def _allocated(self, wanted):
             assert wanted <= memory.size
             memory.grown += 1
-            return memory
+            return memory, None
 
         def _capture(self):
             memory.opened += 1

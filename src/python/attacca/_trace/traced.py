@@ -255,8 +255,8 @@ class Traced:
 
 
 # torch's methods that cast.
-_CASTS = {"float": "f32", "half": "f16", "bfloat16": "bf16", "double": "f64", "int": "s32",
-          "long": "s64", "char": "s8", "byte": "u8", "bool": "bool"}
+_CASTS = {name: _DTYPES[name] for name in ("float", "half", "bfloat16", "double", "int", "long",
+                                          "bool")} | {"char": "s8", "byte": "u8"}
 
 
 def _casts() -> None:

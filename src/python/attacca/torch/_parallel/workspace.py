@@ -82,9 +82,10 @@ class Workspace:
         self.wait_ms = int(_timeout(group, device) / timedelta(milliseconds=1))
         self._name: str = group.group_name
         self._memory: Any = None
+        self._owner: Any = None  # the tensor whose memory it is
         self._size, self._index = 0, 0  # bytes of a half; the last call's half
         self._last: int | None = None  # the CUDA graph of the last call, as _capture() says
-        self._in_graphs: list[Any] = []  # graphs of callers use these, when they are outgrown, too
+        self._in_graphs: list[tuple[Any, Any]] = []  # which graphs use, when they are outgrown, too
 
     def open(self, size: int) -> Half:
         """Begins a call, which has so many bytes of each rank's workspace.
@@ -101,8 +102,9 @@ class Workspace:
             self._grow(size, graph)
         follows = graph == self._last and (graph != 0 or not self._in_graphs)
         self._last, self._index = graph, 1 - self._index
-        if graph and not is_timing() and not any(self._memory is each for each in self._in_graphs):
-            self._in_graphs.append(self._memory)
+        if graph and not is_timing() and \
+                not any(self._memory is each for each, _ in self._in_graphs):
+            self._in_graphs.append((self._memory, self._owner))
         if not follows:
             self._memory.barrier(_BEGIN, self.wait_ms)
         return Half(self._memory, self._index, self._size, self)
@@ -113,14 +115,16 @@ class Workspace:
                         "needed, which cannot be had while a CUDA graph is captured", "group",
                         "call the function once before capturing")
         self._size = -(-size // _ALIGNMENT) * _ALIGNMENT
-        self._memory, self._last = self._allocated(2 * self._size), None
+        self._memory, self._owner = self._allocated(2 * self._size)
+        self._last = None
 
-    def _allocated(self, size: int) -> Any:
+    def _allocated(self, size: int) -> tuple[Any, Any]:
+        """Torch's symmetric memory of so many bytes, and what owns this rank's."""
         from torch.distributed import _symmetric_memory
 
         torch.cuda.synchronize(self.device)  # what uses the memory that this one replaces
-        return _symmetric_memory.rendezvous(
-            _symmetric_memory.empty(size, dtype=torch.uint8, device=self.device), self._name)
+        own = _symmetric_memory.empty(size, dtype=torch.uint8, device=self.device)
+        return _symmetric_memory.rendezvous(own, self._name), own
 
     def _capture(self) -> int:
         """The number of the CUDA graph in which the current stream's work is captured; 0: none."""
