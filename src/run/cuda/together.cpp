@@ -54,14 +54,16 @@ bool can_run_at(size_t place, const fuse::Region& region,
   });
 }
 
-// The problem as if the weights of all lay side by side, each from a tile's first column on: what
+// The problem as if the weights of all lay side by side, each with whole clusters of tiles: what
 // the cost model knows.
 problem::Problem side_by_side(const std::vector<problem::Problem>& problems,
                               const templates::Template& kernel) {
-  const int64_t tile = std::max(1, kernel.hole.swapped ? kernel.tile.m : kernel.tile.n);
+  const int columns =
+      kernel.hole.swapped ? kernel.tile.m * kernel.cluster_m : kernel.tile.n * kernel.cluster_n;
+  const int64_t cluster = std::max(1, columns);
   problem::Problem all = problems[0];
   all.n = 0;
-  for (const problem::Problem& each : problems) all.n += (each.n + tile - 1) / tile * tile;
+  for (const problem::Problem& each : problems) all.n += (each.n + cluster - 1) / cluster * cluster;
   all.products[0].n = all.n;
   return all;
 }
