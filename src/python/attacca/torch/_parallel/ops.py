@@ -127,8 +127,8 @@ class _ByRows:
         measures = is_timing() and key not in self._measured
         if key not in self._parts or measures:
             try:
-                self._parts[key] = prepare_parts(self._tuned() if measures else self._engine,
-                                                 sizes, count)
+                self._parts[key] = prepare_parts(
+                    (self.tuned() if measures else self)._engine, sizes, count)
             except Error as reason:
                 log.debug("no parts of %s: %s", self.loaded.graph, reason)
                 self._parts[key] = None
@@ -136,12 +136,12 @@ class _ByRows:
                 self._measured.add(key)
         return self._parts[key]
 
-    def _tuned(self) -> Engine:
-        """The engine that chooses by measuring, if this one goes by what is known."""
+    def tuned(self) -> _ByRows:
+        """What chooses by measuring, if this goes by what is known; else this."""
         if self._options.tuning != "known":
-            return self._engine
+            return self
         tuned = self._options._replace(tuning="measure", tuning_seconds=_SECONDS_OF_SUM)
-        return _by_rows(self._graph, self._device, tuned.text())._engine
+        return _by_rows(self._graph, self._device, tuned.text())
 
     def addresses(self, tensors: Sequence[torch.Tensor], first: int, begin: int) -> list[int]:
         """The addresses of the inputs from the ``first`` on, of those with rows from the row
@@ -325,17 +325,17 @@ class _Reduction:
         inputs = [*summed.narrowed(self._inputs, 0, first, len(out)), *parts,
                   *summed.narrowed(self._operands, len(self._inputs) + len(parts), begin, len(out))]
         if is_timing():
-            self._tune(graph, inputs, out)
+            self._tune(graph, summed, inputs, out)
         summed.run(inputs, out)
 
-    def _tune(self, graph: str, inputs: Sequence[torch.Tensor], out: torch.Tensor) -> None:
+    def _tune(self, graph: str, summed: _ByRows, inputs: Sequence[torch.Tensor],
+              out: torch.Tensor) -> None:
         """Tunes a kernel that adds for these shapes, once, if it goes by what is known."""
-        chosen = Options.read(self._options)
+        tuned = summed.tuned()
         key = (graph, self._device, tuple([tuple(tensor.shape) for tensor in inputs]))
-        if chosen.tuning == "known" and key not in _tuned:
+        if tuned is not summed and key not in _tuned:
             _tuned.add(key)
-            tuned = chosen._replace(tuning="measure", tuning_seconds=_SECONDS_OF_SUM)
-            _by_rows(graph, self._device, tuned.text()).run(inputs, out)
+            tuned.run(inputs, out)
 
     def finish(self, parts: Sequence[torch.Tensor], begin: int, ranks: int) -> torch.Tensor:
         """The result from the ranks' parts or their sum; ``begin``: the first row of the operands

@@ -48,24 +48,23 @@ class Half:
         """The word of another rank that this rank makes 1, behind what it wrote there, for
         :meth:`wait_signal`."""
         word = self._channel(channel) * self._ranks + self._rank  # as torch's put_signal has it
-        return self._word(to, word)
+        pad: torch.Tensor = self._memory.get_signal_pad(to)
+        return pad[word:word + 1]
 
     def wait_signal(self, source: int, channel: int) -> None:
         self._memory.wait_signal(source, self._channel(channel), self.wait_ms)
 
     def word(self, rank: int, place: int) -> torch.Tensor:
         """One of a rank's words, of which there are 8: 0 when a call begins."""
-        return self._word(rank, place - _WORDS * (1 + self._index))
+        return self._words(rank).narrow(0, place, 1)
 
     def clear(self) -> None:
         """Makes this rank's words 0, when the call has no more use for them."""
-        first = -_WORDS * (1 + self._index)
-        pad = self._memory.get_signal_pad(self._rank)
-        pad[len(pad) + first:len(pad) + first + _WORDS].view(torch.int32).zero_()
+        self._words(self._rank).view(torch.int32).zero_()
 
-    def _word(self, rank: int, place: int) -> torch.Tensor:
+    def _words(self, rank: int) -> torch.Tensor:
         pad: torch.Tensor = self._memory.get_signal_pad(rank)
-        return pad[place % len(pad)].view(1)
+        return pad.narrow(0, len(pad) - _WORDS * (1 + self._index), _WORDS)
 
     def _channel(self, of_half: int) -> int:
         return 1 + 2 * of_half + self._index
