@@ -54,16 +54,19 @@ bool can_run_at(size_t place, const fuse::Region& region,
   });
 }
 
+// A multiple of the cluster, at least of one; what a template leaves open is 0.
+int64_t whole_clusters(int64_t size, int cluster) {
+  const int64_t each = std::max(1, cluster);
+  return (size + each - 1) / each * each;
+}
+
 // The problem as if the weights of all lay side by side, each with whole clusters of tiles: what
 // the cost model knows.
 problem::Problem side_by_side(const std::vector<problem::Problem>& problems,
                               const templates::Template& kernel) {
-  const int columns =
-      kernel.hole.swapped ? kernel.tile.m * kernel.cluster_m : kernel.tile.n * kernel.cluster_n;
-  const int64_t cluster = std::max(1, columns);
   problem::Problem all = problems[0];
   all.n = 0;
-  for (const problem::Problem& each : problems) all.n += (each.n + cluster - 1) / cluster * cluster;
+  for (const problem::Problem& each : problems) all.n += columns_of_whole_clusters(each.n, kernel);
   all.products[0].n = all.n;
   return all;
 }
@@ -186,6 +189,18 @@ bool may_be_apart(const StepContext& context, const std::vector<problem::Problem
 }
 
 }  // namespace
+
+int64_t rows_of_whole_clusters(int64_t rows, const templates::Template& kernel) {
+  const templates::Tile& tile = kernel.tile;
+  return whole_clusters(
+      rows, kernel.hole.swapped ? tile.n * kernel.cluster_n : tile.m * kernel.cluster_m);
+}
+
+int64_t columns_of_whole_clusters(int64_t columns, const templates::Template& kernel) {
+  const templates::Tile& tile = kernel.tile;
+  return whole_clusters(
+      columns, kernel.hole.swapped ? tile.m * kernel.cluster_m : tile.n * kernel.cluster_n);
+}
 
 std::vector<Joint> ranked_joint(
     const StepContext& context, const std::vector<problem::Problem>& problems,

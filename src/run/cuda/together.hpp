@@ -23,6 +23,11 @@ struct Joint {
   double expected = 0;
 };
 
+// Rows, or columns, of the clusters of tiles that hold so many: tiles of several problems of one
+// launch are counted so, since a cluster computes one problem.
+int64_t rows_of_whole_clusters(int64_t rows, const templates::Template& kernel);
+int64_t columns_of_whole_clusters(int64_t columns, const templates::Template& kernel);
+
 // All that compute the problems, the best first. `whole`: all of them as the one problem that the
 // model knows. `has_signals`: whether the launch has signals (ptx/splice/several.hpp).
 std::vector<Joint> ranked_joint(

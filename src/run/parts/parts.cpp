@@ -154,11 +154,8 @@ bool is_measured(const StepContext& context) {
 // All parts as one problem, each with whole clusters of tiles: what the cost model knows.
 problem::Problem of_all_rows(const problem::Problem& part, size_t parts,
                              const templates::Template& kernel) {
-  const int rows =
-      kernel.hole.swapped ? kernel.tile.n * kernel.cluster_n : kernel.tile.m * kernel.cluster_m;
-  const int64_t cluster = std::max(1, rows);
   problem::Problem all = part;
-  all.m = (part.m + cluster - 1) / cluster * cluster * static_cast<int64_t>(parts);
+  all.m = rows_of_whole_clusters(part.m, kernel) * static_cast<int64_t>(parts);
   return all;
 }
 
