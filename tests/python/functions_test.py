@@ -413,7 +413,7 @@ def difference(got, want, finite=False, signed=True, coarse=False):
     if len(got) != len(want):
         return f"{len(got)} results for {len(want)}"
     for g, w in zip(got, want):
-        g, w = (torch.from_numpy(np.asarray(v)) if isinstance(v, (np.ndarray, np.generic)) else v
+        g, w = (torch.from_numpy(np.array(v)) if isinstance(v, (np.ndarray, np.generic, int)) else v
                 for v in (g, w))
         if (g.dtype, g.shape) != (w.dtype, w.shape):
             return f"{g.dtype}{list(g.shape)} for {w.dtype}{list(w.shape)}"

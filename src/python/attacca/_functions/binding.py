@@ -15,20 +15,21 @@ from .table import Refused, Row
 # An argument's name -> the names that a row may have for it; the first that the row has is used.
 _SYNONYMS = {
     "input": ("self",), "a": ("self",), "x": ("self",), "x1": ("self",), "tensor": ("self",),
-    "ary": ("self",),
-    "x2": ("other",), "axis": ("dim",), "keepdims": ("keepdim",), "a_min": ("min",),
-    "a_max": ("max",),
-    "shape": ("size",), "axes": ("dims",), "axis0": ("dim0",), "axis1": ("dim1",),
-    "split_sizes": ("split_size",),
-    "split_size_or_sections": ("split_size",), "batch1": ("mat1",), "batch2": ("mat2",),
-    "other": ("mat2",),
+    "ary": ("self",), "array": ("self",), "A": ("self",), "m": ("self",),
+    "x2": ("other",), "y": ("other",), "other": ("mat2", "tensor"),
+    "batch1": ("mat1",), "batch2": ("mat2",),
+    "axis": ("dim", "dims"), "axes": ("dims",), "axis0": ("dim0",), "axis1": ("dim1",),
+    "keepdims": ("keepdim",), "a_min": ("min",), "a_max": ("max",), "p": ("ord",),
+    "k": ("diagonal",), "shape": ("size",), "reps": ("dims",), "shift": ("shifts",),
+    "split_sizes": ("split_size",), "split_size_or_sections": ("split_size",),
     "sections": ("indices_or_sections",), "indices": ("indices_or_sections",),
-    "arrays": ("tensors",),
+    "arrays": ("tensors",), "tup": ("tensors",), "matrices": ("tensors",), "args": ("operands",),
 }
-_NUMPY_SYNONYMS = {"axis1": ("dim0",), "axis2": ("dim1",), "x": ("self",), "y": ("other",)}
+_NUMPY_SYNONYMS = {"axis1": ("dim0",), "axis2": ("dim1",), "x": ("self",), "b": ("vec2", "other")}
 # Arguments that change neither values nor dtype.
 _HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklevel", "subok",
-             "copy", "cudnn_enable"}
+             "copy", "cudnn_enable", "cudnn_enabled", "momentum", "padding_idx",
+             "scale_grad_by_freq", "sparse"}
 _NOTHING = object()
 
 
@@ -41,6 +42,8 @@ def _signature(function: Any) -> inspect.Signature:
 _NUMPY_FUNCTIONS = {name: _signature(signature) for name, signature in {
     "concatenate": lambda arrays, axis=0, out=None, *, dtype=None, casting="same_kind": 0,
     "where": lambda condition, x=None, y=None, /: 0,
+    **dict.fromkeys(("dot", "inner"), lambda a, b, out=None: 0),
+    "vdot": lambda a, b: 0,
 }.items()}
 _NUMPY_METHODS = {name: _signature(signature) for name, signature in {
     "sum": lambda self, axis=None, dtype=None, out=None, keepdims=False, initial=0, where=True: 0,
@@ -56,6 +59,13 @@ _NUMPY_METHODS = {name: _signature(signature) for name, signature in {
     "ravel": lambda self, order="C": 0,
     "flatten": lambda self, order="C": 0,
     "copy": lambda self, order="C": 0,
+    "dot": lambda self, b, out=None: 0,
+    **dict.fromkeys(("var", "std"), lambda self, axis=None, dtype=None, out=None, ddof=0,
+                    keepdims=False, *, where=True, mean=None: 0),
+    **dict.fromkeys(("any", "all"), lambda self, axis=None, out=None, keepdims=False, *,
+                    where=True: 0),
+    "repeat": lambda self, repeats, axis=None: 0,
+    "take": lambda self, indices, axis=None, out=None, mode="raise": 0,
 }.items()}
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None,
                    "subok": True,
@@ -219,6 +229,6 @@ def _fits(kind: str, value: Any, is_tensor: Callable[[Any], bool]) -> bool:
         return isinstance(value, int) or several and not any(map(is_tensor, value))
     if kind == "Tensor":
         return is_tensor(value)
-    if kind == "str":
-        return isinstance(value, str)
+    if kind in ("str", "bool"):
+        return isinstance(value, {"str": str, "bool": bool}[kind])
     return not is_tensor(value) and not isinstance(value, str)

@@ -12,9 +12,9 @@ from .. import _frameworks
 from .._arguments import LONG_NAMES
 from .._errors import Error
 from .._functions.parts import slice_size
-from .._functions.table import BY_ATEN, BY_NUMPY
 from .._functions.values import Extent
-from .calls import OPERATORS, call_method, call_numpy, call_torch, numpy_dtype, unknown
+from .calls import OPERATORS, call_method, call_numpy, call_torch, is_known, unknown
+from .trace_call import numpy_dtype
 
 # Names of dtypes in numpy, in torch and in the text form.
 _DTYPES = {name: short for short, name in LONG_NAMES.items()}
@@ -131,6 +131,8 @@ class Traced:
             raise Error("an index with several ...", self._text, "write one")
         whole = [*given[:after], *[slice(None)] * rest, *([] if after is None
                                                           else given[after + 1:])]
+        if any(isinstance(part, Traced) for part in whole):
+            return self._picked(whole)
         parts, sliced, sizes, axes = [], [], [], iter(self._sizes)
         for part in whole:
             if part is None:  # a new axis
@@ -150,6 +152,20 @@ class Traced:
         if len(sizes) == len(sliced) == len(whole) or not {":", "..."}.issuperset(parts):
             kept = self._record.keep(f"{self._text}[{', '.join(parts)}]", self._dtype, sliced)
         return kept if all(isinstance(part, slice) for part in whole) else kept._reshaped(sizes)
+
+    def _picked(self, index: Sequence[Any]) -> Traced:
+        """Elements of one axis by a tensor of indices, beside whole axes."""
+        axis = next(i for i, part in enumerate(index) if isinstance(part, Traced))
+        picked = index[axis]
+        if any(part != slice(None) for i, part in enumerate(index) if i != axis):
+            raise Error("an index of a tensor beside other indices", self._text,
+                        "index one axis, then the others: x[i][:, 0]")
+        if picked._dtype not in ("s32", "s64"):
+            raise Error(f"an index of dtype {picked._dtype}", self._text,
+                        "index by integers of 32 or 64 bits; use where(mask, x, 0) for x[mask]")
+        text = f"gather({self._text}, {self._record.text_of(picked)}, axis={axis})"
+        sizes = [*self._sizes[:axis], *picked._sizes, *self._sizes[axis + 1:]]
+        return self._record.keep(text, self._dtype, sizes)
 
     def _reshaped(self, sizes: Sequence[int]) -> Traced:
         if self._record.inline:
@@ -230,7 +246,7 @@ class Traced:
         return call_method(self._record, "mT", (self,), {})
 
     def __getattr__(self, name: str) -> Any:
-        if name not in BY_ATEN and name not in BY_NUMPY:
+        if not is_known(name, "torch") and not is_known(name, "numpy"):
             if name.startswith("__"):
                 raise AttributeError(name)
             raise unknown(name)
