@@ -30,7 +30,7 @@ RANKS = {
     "support": [["files", "text"]],
     "ir": [["sizes"], ["graph"], ["packed", "text"], ["interpret"]],
     "import": [["files", "onnx"]],
-    "import/onnx": [["sizes"], ["."], ["products"], ["microsoft"]],
+    "import/onnx": [["nodes", "sizes"], ["."], ["products"], ["microsoft"]],
     "fold": [["quantized"], ["rows"]],
     "epilogue": [["."], ["code"]],
     "fuse": [["."], ["explain", "joining"]],

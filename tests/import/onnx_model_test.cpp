@@ -39,6 +39,70 @@ TEST(OnnxModel, AnInitializerListedAsInputIsAConstant) {
             "x + constant(f32[2], [1, 2]) : f32[2]");
 }
 
+// A model whose If computes Relu(x + c) or x * 2; `condition`: what its first input is.
+Model branching(const std::string& condition) {
+  Model model;
+  model.input("x", {"M", "4"}).weight("c", {4}, std::vector{1, 2, 3, 4});
+  model.node("If", {condition}, {"y"}).node("Neg", {"y"}, {"z"}).output("z");
+  onnx::NodeProto& node = *model.proto().mutable_graph()->mutable_node(0);
+  const auto add = [&node](const char* name) {
+    auto& attribute = *node.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::GRAPH);
+    attribute.mutable_g()->add_output()->set_name(name);
+    return attribute.mutable_g();
+  };
+  const auto add_node = [](onnx::GraphProto* graph, const char* op, const char* a, const char* b,
+                           const char* to) {
+    onnx::NodeProto& each = *graph->add_node();
+    each.set_op_type(op);
+    each.add_input(a);
+    if (*b) each.add_input(b);
+    each.add_output(to);
+  };
+  onnx::GraphProto* then = add("then_branch");
+  add_node(then, "Add", "x", "c", "sum");
+  add_node(then, "Relu", "sum", "", "then_branch");
+  onnx::GraphProto* otherwise = add("else_branch");
+  *otherwise->add_initializer() = tensor_proto(kFloat, {}, std::vector{2});
+  otherwise->mutable_initializer(0)->set_name("two");
+  add_node(otherwise, "Mul", "x", "two", "else_branch");
+  return model;
+}
+
+TEST(OnnxModel, AnIfIsTheBranchThatItsConditionTakes) {
+  const std::string then = "-relu(x + constant(f32[4], [1, 2, 3, 4])) : f32[M, 4]";
+  EXPECT_EQ(read_text(branching("yes").weight("yes", {}, std::vector{1}, onnx::TensorProto::BOOL)),
+            then);
+  EXPECT_EQ(read_text(branching("no").weight("no", {1}, std::vector{0}, onnx::TensorProto::BOOL)),
+            "-(x * 2) : f32[M, 4]");
+  Model of_size = branching("four");
+  of_size.node("Shape", {"x"}, {"shape"})
+      .node("Gather", {"shape", "one"}, {"width"})
+      .node("Equal", {"width", "width"}, {"four"})
+      .weight("one", {}, std::vector{1}, kInt64);
+  EXPECT_EQ(read_text(of_size), then) << "the nodes that it reads stand behind it";
+}
+
+TEST(OnnxModel, AnIfWhoseConditionIsUnknownIsRefused) {
+  Model of_rows = branching("long");
+  of_rows.node("Shape", {"x"}, {"shape"})
+      .node("Gather", {"shape", "zero"}, {"rows"})
+      .node("Equal", {"rows", "zero"}, {"long"})
+      .weight("zero", {}, std::vector{0}, kInt64);
+  EXPECT_EQ(error_of(of_rows).what, "which branch is taken depends on the data, or on a size");
+  Model nothing = branching("yes").weight("yes", {}, std::vector{1}, onnx::TensorProto::BOOL);
+  nothing.proto().mutable_graph()->mutable_node(0)->mutable_attribute()->RemoveLast();
+  nothing.proto().mutable_graph()->mutable_node(0)->mutable_attribute()->RemoveLast();
+  EXPECT_EQ(error_of(nothing).what, "the attribute then_branch is missing");
+}
+
+TEST(OnnxModel, ABranchSeesOnlyWhatStandsAroundIt) {
+  Model model = branching("yes").weight("yes", {}, std::vector{1}, onnx::TensorProto::BOOL);
+  model.node("Neg", {"sum"}, {"w"}).output("w");
+  EXPECT_EQ(error_of(model).what, "nothing before it defines its input sum");
+}
+
 TEST(OnnxModel, EveryUnsupportedOpIsListedAtOnce) {
   Model model;
   model.input("x", {"1", "1", "4", "4"});

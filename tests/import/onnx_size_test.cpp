@@ -196,5 +196,18 @@ TEST(OnnxSize, WhatMustDivideIsCheckedLater) {
   EXPECT_FALSE(ir::bind_symbols(*halves, {{"x", {7}}}));
 }
 
+// torch.onnx.export expands to the shape of x[1:] so: where it is -1, to 1.
+TEST(OnnxSize, AnExtentOfASliceIsNotNegative) {
+  Model model(18);
+  model.input("x", {"M"}).ints("one", {1}).ints("last", {INT64_MAX}).ints("minus", {-1});
+  model.node("Slice", {"x", "one", "last"}, {"tail"})
+      .node("Shape", {"tail"}, {"shape"})
+      .node("Equal", {"shape", "minus"}, {"free"})
+      .node("Where", {"free", "one", "shape"}, {"target"})
+      .node("Expand", {"tail", "target"}, {"y"})
+      .output("y");
+  EXPECT_EQ(read_text(model), "x[1:] : f32[M + -1]");
+}
+
 }  // namespace
 }  // namespace attacca::import

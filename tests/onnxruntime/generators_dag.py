@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from onnx import TensorProto as T
+from onnx.helper import make_graph, make_node, make_tensor_value_info
 
 from cases import Case
 
@@ -59,7 +60,7 @@ class Dag:
         case = self.case
         name, columns, largest = self.pick()
         kind = case.one("product", "binary", "binary", "row", "unary", "unary", "where", "reduce",
-                        "move")
+                        "move", "if")
         if kind == "product":
             width = case.one(1, 2, 3, 4, 5)
             self.emit("MatMul", [name, self.constant((columns, width), 2)], width,
@@ -87,6 +88,8 @@ class Dag:
             self.emit("Where", [condition, name, other], columns, max(largest, bound))
         elif kind == "reduce":
             self.reduction(name, columns, largest)
+        elif kind == "if":
+            self.branches(name, columns, largest)
         elif case.maybe():
             twice = self.fresh()
             case.node("Transpose", [name], [twice], perm=[1, 0])
@@ -94,6 +97,26 @@ class Dag:
         else:
             other, more, bound = self.pick()
             self.emit("Concat", [name, other], columns + more, max(largest, bound), axis=1)
+
+    def branches(self, name: str, columns: int, largest: int) -> None:
+        """An If whose condition is a constant, or compares the size of one."""
+        case, other = self.case, self.pick(columns)
+        taken, condition = case.maybe(), f"if{len(self.case.nodes)}"
+        if case.maybe():
+            case.constant(condition, np.asarray([taken] if case.maybe() else taken))
+        else:
+            size, equal = self.fresh(), condition
+            wanted = case.constant(f"n{len(case.constants)}", np.asarray(3 if taken else 4))
+            sized = case.constant(f"s{len(case.constants)}", np.zeros(3, np.float32))
+            case.node("Size", [sized], [size])
+            case.node("Equal", [size, wanted], [equal])
+        graphs = []
+        for op, inputs in ((case.one(*UNARY[:4]), [name]), ("Max", [name, other[0]])):
+            result = self.fresh() + op.lower()
+            graphs.append(make_graph([make_node(op, inputs, [result])], op, [], [
+                make_tensor_value_info(result, T.FLOAT, None)]))
+        self.emit("If", [condition], columns, max(largest, other[2]), then_branch=graphs[0],
+                  else_branch=graphs[1])
 
     def reduction(self, name: str, columns: int, largest: int) -> None:
         case, op, reduced = self.case, self.case.one("ReduceSum", "ReduceMax",

@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "import/onnx/names.hpp"
+#include "import/onnx/nodes/branches.hpp"
 #include "import/onnx/wire.hpp"
 
 namespace attacca::import {
@@ -65,10 +66,14 @@ std::vector<onnx::NodeProto> body_of_call(const onnx::FunctionProto& function,
   for (const auto& attribute : caller.attribute()) values[attribute.name()] = &attribute;
   const std::set<std::string> absent = absent_inputs(function, caller);
   std::vector<onnx::NodeProto> body(function.node().begin(), function.node().end());
-  for (onnx::NodeProto& node : body) {
+  const auto bind = [&](onnx::NodeProto& node) {
     substitute(node, values);
     for (std::string& input : *node.mutable_input())
       if (absent.count(input)) input.clear();
+  };
+  for (onnx::NodeProto& node : body) {
+    bind(node);
+    for_each_inner_node(node, bind);
   }
   return body;
 }

@@ -1,5 +1,6 @@
 // Shape arithmetic on numbers known while importing, symbols included.
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "import/onnx/ops.hpp"
@@ -22,9 +23,9 @@ bool fits(const Dim& dim, DType dtype) {
   return !dim.is_static() || ir::to_integer(dtype, dim.value()) == dim.value();
 }
 
-using Pair = std::optional<Dim> (*)(const Dim&, const Dim&);
+using Pair = std::function<std::optional<Dim>(const Dim&, const Dim&)>;
 
-std::optional<Known> elementwise(const std::vector<Known>& in, Pair function,
+std::optional<Known> elementwise(const std::vector<Known>& in, const Pair& function,
                                  bool compares = false) {
   if (in.size() != 2) return std::nullopt;
   const Known &a = in[0], &b = in[1];
@@ -116,8 +117,14 @@ std::optional<Known> known_div(Node&, const std::vector<Known>& in) {
 std::optional<Known> known_mod(Node& node, const std::vector<Known>& in) {
   return node.integer("fmod", 0) != 0 ? std::nullopt : elementwise(in, remainder);
 }
-std::optional<Known> known_equal(Node&, const std::vector<Known>& in) {
-  const Pair equal = [](const Dim& a, const Dim& b) {
+std::optional<Known> known_equal(Node& node, const std::vector<Known>& in) {
+  const std::vector<Dim>& slices = node.lengths().of_slices;
+  const auto differ = [&](const Dim& extent, const Dim& number) {
+    return number.maybe_value().value_or(0) < 0 &&
+           std::find(slices.begin(), slices.end(), extent) != slices.end();
+  };
+  const Pair equal = [&](const Dim& a, const Dim& b) {
+    if (differ(a, b) || differ(b, a)) return std::optional(Dim(0));
     return std::optional(Dim(1) - greater(a, b) - greater(b, a));
   };
   return elementwise(in, equal, true);

@@ -120,16 +120,18 @@ Result<Value> Node::input(size_t i) {
 }
 
 std::optional<Known> Node::known(size_t i) {
-  if (!has(i)) return std::nullopt;
-  Entry& entry = *inputs_[i];
+  return has(i) ? known_numbers(graph_, *inputs_[i]) : std::nullopt;
+}
+
+std::optional<Known> known_numbers(const ir::Graph& graph, Entry& entry) {
   if (entry.known) return entry.known;
-  const ir::Type& type = graph_.type(*entry.value);
+  const ir::Type& type = graph.type(*entry.value);
   const auto count = ir::element_count(type.shape).maybe_value();
   if (ir::is_float(type.dtype) || type.shape.size() > 1 || !count || *count > kMaxKnownElements)
     return std::nullopt;
-  if (const auto tensor = fold_constant(graph_, *entry.value)) {
+  if (const auto tensor = fold_constant(graph, *entry.value)) {
     entry.known = known_of(*tensor);
-  } else if (auto sizes = sizes_through_floats(graph_, *entry.value)) {
+  } else if (auto sizes = sizes_through_floats(graph, *entry.value)) {
     entry.known = Known{type.dtype, *std::move(sizes), type.shape.empty()};
   }
   return entry.known;

@@ -32,6 +32,8 @@ struct Lengths {
   bool may_differ = true;
   bool clamped = false;   // a slice was read that a short axis clamps
   bool differed = false;  // extents were read that need be equal
+  // Extents of slices such as M - 1, which a plan checks not to be negative.
+  std::vector<ir::Dim> of_slices = {};
 };
 
 class Node {
@@ -112,6 +114,8 @@ inline std::vector<int64_t> all_axes(int64_t rank) {
   return axes_from(0, rank);
 }
 
+// The entry's numbers, if they follow from constants and shapes alone; it keeps them.
+std::optional<Known> known_numbers(const ir::Graph& graph, Entry& entry);
 // The entry's value, made from its numbers if necessary.
 Result<ir::Value> materialise(ir::Graph& graph, Entry& entry);
 // Evaluates what only depends on constants; nullopt if it depends on more, or on more than so many

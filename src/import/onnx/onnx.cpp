@@ -7,8 +7,10 @@
 
 #include "import/onnx/functions.hpp"
 #include "import/onnx/names.hpp"
+#include "import/onnx/nodes/branches.hpp"
+#include "import/onnx/nodes/order.hpp"
 #include "import/onnx/ops.hpp"
-#include "import/onnx/order.hpp"
+#include "import/onnx/support.hpp"
 #include "import/onnx/tensor.hpp"
 #include "import/onnx/wire.hpp"
 
@@ -25,27 +27,7 @@ constexpr int64_t kMaxFoldedMask = 1 << 20;   // elements, with those of what it
 constexpr int64_t kMaxFoldedInAll = 1 << 26;  // elements of one model
 constexpr size_t kMaxExpandedBytes = size_t{1} << 32;
 
-using Opsets = std::map<std::string, int64_t>;
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-
-template <class Imports>
-Opsets opsets_of(const Imports& imports) {
-  Opsets opsets;
-  for (const auto& entry : imports) opsets[standard_domain(entry.domain())] = entry.version();
-  return opsets;
-}
-
-int64_t opset_of(const Opsets& opsets, const std::string& domain) {
-  const auto found = opsets.find(domain);
-  return found == opsets.end() ? 1 : found->second;
-}
-
-std::string node_name(const onnx::NodeProto& node) {
-  if (!node.name().empty()) return printable(node.name());
-  for (const std::string& output : node.output())
-    if (!output.empty()) return printable(output);
-  return "(unnamed)";
-}
 
 std::string place(const onnx::NodeProto& node) {
   return fmt::format("node {} ({})", node_name(node), printable(node.op_type()));
@@ -56,11 +38,18 @@ tl::unexpected<Error> at(Error error, const std::string& where) {
   return tl::make_unexpected(std::move(error));
 }
 
-// The names of one graph or of one call of a function.
+// The names of one graph, of one call of a function, or of a branch, which reads those around it.
 struct Scope {
   Opsets opsets;
   std::unordered_map<std::string, Entry> values;
   int depth = 0;
+  Scope* outer = nullptr;  // of a branch
+
+  Entry* find(const std::string& name) {
+    const auto found = values.find(name);
+    if (found != values.end()) return &found->second;
+    return outer ? outer->find(name) : nullptr;
+  }
 };
 
 class Importer {
@@ -73,7 +62,7 @@ class Importer {
     ATTACCA_TRY(functions_, Functions::of(model_));
     Scope scope{read_opsets(), {}, 0};
     ATTACCA_TRY_VOID(check_opset(scope.opsets));
-    ATTACCA_TRY_VOID(check_support(scope.opsets));
+    ATTACCA_TRY_VOID(check_support(model_.graph(), functions_, scope.opsets));
     graph_.name = sanitised(model_.graph().name());
     ATTACCA_TRY_VOID(add_initializers(scope));
     ATTACCA_TRY_VOID(add_inputs(scope));
@@ -95,48 +84,6 @@ class Importer {
     if (opset >= 1 && opset <= kNewestOpset) return {};
     return fail(fmt::format("opset {} is not supported", opset), {},
                 fmt::format("export with an opset up to {}", kNewestOpset));
-  }
-
-  // Every op that no row serves, over the graph and the functions it calls.
-  Status check_support(const Opsets& opsets) const {
-    std::map<std::string, std::vector<std::string>> missing;
-    std::set<const onnx::FunctionProto*> seen;
-    std::vector<std::pair<const Nodes*, Opsets>> open{{&model_.graph().node(), opsets}};
-    while (!open.empty()) {
-      const auto [nodes, imports] = std::move(open.back());
-      open.pop_back();
-      for (const auto& node : *nodes) {
-        if (const auto* function = functions_.find(node)) {
-          if (seen.insert(function).second)
-            open.emplace_back(&function->node(), opsets_of(function->opset_import()));
-        } else if (auto op = unsupported(node, imports); !op.empty()) {
-          missing[op].push_back(node_name(node));
-        }
-      }
-    }
-    if (missing.empty()) return {};
-    std::string list;
-    for (const auto& [op, names] : missing) list += fmt::format("\n  {}: {}", op, listed(names));
-    return fail(fmt::format("the model uses ops that are not supported:{}", list), {},
-                "replace them, cut the model around them, or run the file with ONNX Runtime");
-  }
-
-  // "a, b"; of many "40 nodes, a, b, c ...".
-  static std::string listed(const std::vector<std::string>& names) {
-    constexpr size_t kMost = 8;
-    if (names.size() <= kMost) return fmt::format("{}", fmt::join(names, ", "));
-    return fmt::format("{} nodes, {} ...", names.size(),
-                       fmt::join(names.begin(), names.begin() + kMost, ", "));
-  }
-
-  // The op's description if no row serves it, else empty.
-  static std::string unsupported(const onnx::NodeProto& node, const Opsets& opsets) {
-    const std::string domain = standard_domain(node.domain());
-    const int64_t opset = opset_of(opsets, domain);
-    if (find_op(domain, node.op_type(), opset) != nullptr) return {};
-    const std::string name = printable(node.op_type());
-    if (!domain.empty()) return fmt::format("{} of domain {}", name, printable(domain));
-    return is_known_op(domain, node.op_type()) ? fmt::format("{} in opset {}", name, opset) : name;
   }
 
   // Names that differ only in a NUL would become identifiers that differ only in a number.
@@ -229,9 +176,10 @@ class Importer {
     if (++nodes_ > kMaxNodes) return fail(fmt::format("more than {} nodes", kMaxNodes));
     ATTACCA_TRY(const std::vector<Entry*> inputs, find_inputs(proto, scope));
     const uint32_t first = static_cast<uint32_t>(graph_.size());
-    Result<Outputs> outputs = functions_.find(proto) != nullptr
-                                  ? call(*functions_.find(proto), proto, inputs, scope)
-                                  : handle(proto, inputs, scope);
+    const onnx::FunctionProto* function = functions_.find(proto);
+    Result<Outputs> outputs = function       ? call(*function, proto, inputs, scope)
+                              : is_if(proto) ? take_branch(proto, inputs, scope)
+                                             : handle(proto, inputs, scope);
     if (!outputs) return tl::make_unexpected(outputs.error());
     for (Entry& entry : outputs->entries)
       if (entry.value && entry.value->id >= first) fold_indices(*entry.value);
@@ -264,11 +212,11 @@ class Importer {
         inputs.push_back(nullptr);
         continue;
       }
-      const auto found = scope.values.find(name);
-      if (found == scope.values.end())
+      Entry* found = scope.find(name);
+      if (found == nullptr)
         return fail(fmt::format("nothing before it defines its input {}", printable(name)), {},
                     "remove the cycle, or define it");
-      inputs.push_back(&found->second);
+      inputs.push_back(found);
     }
     while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
     return inputs;
@@ -346,6 +294,39 @@ class Importer {
       if (found == scope.values.end())
         return fail(fmt::format("the function does not define its output {}", printable(name)));
       results.push_back(found->second);
+    }
+    return results;
+  }
+
+  // Reads the branch of an If that its condition takes, in place of the If.
+  Result<Outputs> take_branch(const onnx::NodeProto& proto, const std::vector<Entry*>& inputs,
+                              Scope& outer) {
+    if (outer.depth >= kMaxCallDepth)
+      return fail(fmt::format("branches are nested deeper than {}", kMaxCallDepth));
+    if (inputs.empty() || inputs[0] == nullptr) return fail("input 0 is missing");
+    const auto condition = known_numbers(graph_, *inputs[0]);
+    const std::optional<int64_t> taken = condition && condition->elements.size() == 1
+                                             ? condition->elements[0].maybe_value()
+                                             : std::nullopt;
+    if (!taken)
+      return fail("which branch is taken depends on the data, or on a size", {},
+                  "fix the sizes that its condition reads (--dim NAME=SIZE), or run the file with "
+                  "ONNX Runtime");
+    ATTACCA_TRY(const onnx::GraphProto* graph, branch_of(proto, *taken != 0));
+    Scope scope{outer.opsets, {}, outer.depth + 1, &outer};
+    for (const auto& initializer : graph->initializer()) {
+      auto entry = read_constant(graph_, initializer, directory_);
+      if (!entry) return at(entry.error(), "initializer " + printable(initializer.name()));
+      scope.values.emplace(initializer.name(), *std::move(entry));
+    }
+    ATTACCA_TRY_VOID(add_nodes(graph->node(), scope));
+    std::vector<Entry> results;
+    for (const auto& output : graph->output()) {
+      const Entry* found = scope.find(output.name());
+      if (found == nullptr)
+        return fail(
+            fmt::format("the branch does not define its output {}", printable(output.name())));
+      results.push_back(*found);
     }
     return results;
   }

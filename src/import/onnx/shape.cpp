@@ -117,7 +117,13 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     if (span.is_static() && span.value() < 0) range.end = range.begin;
     attrs.ranges[static_cast<size_t>(axis)] = std::move(range);
   }
-  return node.graph().add(Op::Slice, {x}, std::move(attrs));
+  ATTACCA_TRY(const Value sliced, node.graph().add(Op::Slice, {x}, std::move(attrs)));
+  std::vector<Dim>& known = node.lengths().of_slices;
+  for (const Dim& extent : node.shape(sliced))
+    if (!extent.is_static() && ir::lower_bound(extent).value_or(-1) < 0 &&
+        std::find(known.begin(), known.end(), extent) == known.end())
+      known.push_back(extent);
+  return sliced;
 }
 
 // The target of a Reshape: 0 copies the input's extent, -1 takes what is left, rounded up if it is

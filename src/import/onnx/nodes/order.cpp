@@ -1,9 +1,11 @@
-#include "import/onnx/order.hpp"
+#include "import/onnx/nodes/order.hpp"
 
 #include <functional>
 #include <queue>
 #include <string_view>
 #include <unordered_map>
+
+#include "import/onnx/nodes/branches.hpp"
 
 namespace attacca::import {
 
@@ -16,11 +18,12 @@ std::vector<const onnx::NodeProto*> in_order(
   std::vector<std::vector<int>> readers(static_cast<size_t>(nodes.size()));
   std::vector<int> missing(readers.size(), 0);  // inputs whose nodes have no place yet
   for (int i = 0; i < nodes.size(); ++i)
-    for (const std::string& input : nodes[i].input())
-      if (const auto maker = makers.find(input); maker != makers.end()) {
-        readers[static_cast<size_t>(maker->second)].push_back(i);
-        ++missing[static_cast<size_t>(i)];
-      }
+    for_each_read_name(nodes[i], [&](const std::string& name) {
+      const auto maker = makers.find(name);
+      if (maker == makers.end()) return;
+      readers[static_cast<size_t>(maker->second)].push_back(i);
+      ++missing[static_cast<size_t>(i)];
+    });
   std::priority_queue<int, std::vector<int>, std::greater<>> ready;
   for (int i = 0; i < nodes.size(); ++i)
     if (missing[static_cast<size_t>(i)] == 0) ready.push(i);
