@@ -350,12 +350,19 @@ class Composed(unittest.TestCase):
             return torch.addmv(b, x, v), torch.inner(x, v), torch.stack([b, b * 2], 1), \
                 torch.var(x, -1), F.normalize(x, dim=-1), torch.zeros_like(x), x.flip(0)
 
-        heads_of, rows_of = attacca.fuse(heads), attacca.fuse(rows)
+        def shaped(x: "[M, 8]", row: "[1, 8]"):
+            return row.expand_as(x) + 0, row.tile(2, 1).sum(0), torch.outer(x[:, 0], row[0]), \
+                torch.einsum("mk,nk->mn", row, x), F.cosine_similarity(x, row), x.flatten() @ \
+                x.reshape(-1)
+
+        heads_of, rows_of, shaped_of = map(attacca.fuse, (heads, rows, shaped))
         for size in (1, 3, 6):
             x, w = torch.randn(2, size, 8), torch.randn(8, 2, 3)
             torch.testing.assert_close(heads_of(x, w), heads(x, w))
             given = torch.randn(size, 8), torch.randn(8), torch.randn(size)
             torch.testing.assert_close(rows_of(*given), rows(*given))
+            given = torch.randn(size, 8), torch.randn(1, 8)
+            torch.testing.assert_close(shaped_of(*given), shaped(*given))
 
     def test_a_tensor_as_an_index(self):
         for convert in (lambda t: t, lambda t: t.numpy()):

@@ -122,8 +122,7 @@ def _cosine_similarity(call: Composer, x1: Any, x2: Any, dim: int = 1, eps: floa
     axis = call.axis(product, dim)
     made = call.reduce("sum", product, axis, False)
     for each in (x1, x2):
-        wide = call.wide(each)
-        spread = wide if call.sizes(wide) == call.sizes(product) else wide + product * 0
+        spread = call.broadcasted(call.wide(each), list(call.sizes(product)))
         norm = call.text(_vector_norm(call, spread, 2, axis, False))
         made = made / call.keep(f"max({norm}, {number(float(eps))})", call.dtype(made),
                                 call.sizes(made))

@@ -66,12 +66,12 @@ class Composer(TraceCall):
 
     def reshaped(self, x: Any, sizes: Sequence[int]) -> Any:
         """The tensor with other sizes; one of them may be an :class:`Extent` with the text -1."""
-        if list(sizes) == list(self.sizes(x)):
+        if same_sizes(sizes, self.sizes(x)):
             return x
         return self._made(self.reshape(self.text(x), lambda: sizes), self.dtype(x))
 
     def broadcasted(self, x: Any, sizes: Sequence[int]) -> Any:
-        if list(sizes) == list(self.sizes(x)):
+        if same_sizes(sizes, self.sizes(x)):
             return x
         return self._made(self.broadcast_to(x, lambda: sizes), self.dtype(x))
 
@@ -132,6 +132,14 @@ class Composer(TraceCall):
         torch = sys.modules["torch"]
         return torch.empty([int(extent) for extent in self.sizes(value)], device="meta",
                            dtype=getattr(torch, LONG_NAMES[self.dtype(value)]))
+
+
+def same_sizes(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Whether sizes are equal in every call. A symbol that happens to be 1 is not 1."""
+    def same(a: int, b: int) -> bool:
+        named = a == b and getattr(a, "text", "") == getattr(b, "text", "")
+        return a is b or named and getattr(a, "text", "") is not None
+    return len(one) == len(other) and all(map(same, one, other))
 
 
 def merged(extents: Sequence[int]) -> int:
