@@ -10,13 +10,18 @@ import pathlib
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 from typing import Any
+
+import numpy
+import torch
 
 import attacca
 import attacca.onnxruntime
 import attacca.torch
+from attacca._functions.table import BY_ATEN, BY_NUMPY
+from attacca._trace import composed
 from generated_file import COLUMNS, keep_current, wrapped
 
 PAGE = pathlib.Path(__file__).resolve().parent.parent / "docs/python.md"
@@ -95,12 +100,41 @@ def entries(module: ModuleType, prefix: str) -> Iterator[str]:
             yield described("###", title, thing)
 
 
+def listed(names: Iterable[str]) -> str:
+    text = ", ".join(f"`{name}`" for name in sorted(names))
+    return textwrap.fill(text, COLUMNS, break_on_hyphens=False, break_long_words=False)
+
+
+def has(modules: Iterable[Any], name: str) -> bool:
+    return any(hasattr(module, name) for module in modules)
+
+
+def known_functions() -> str:
+    """The names in the tables of functions by which a user can call them."""
+    torch_names = {name.replace("linalg_", "linalg.").replace("special_", "special.")
+                   for name in (*BY_ATEN, *composed.BY_TORCH) if not name.startswith("_")}
+    modules = {"": (torch, torch.nn.functional, torch.Tensor), "linalg": (torch.linalg,),
+               "special": (torch.special,)}
+    of_torch = [name for name in torch_names
+                if has(modules[name.rpartition(".")[0]], name.rpartition(".")[2])]
+    of_numpy = {name for name in (*BY_NUMPY, *composed.BY_NUMPY)
+                if has((numpy, numpy.ndarray, numpy.linalg), name)}
+    return "\n\n".join((
+        "## Functions that `attacca.fuse` knows",
+        textwrap.fill("Beside Python's operators, slices, indices and casts. PyTorch's, as "
+                      "functions of `torch` and `torch.nn.functional` and as methods:", COLUMNS),
+        listed(of_torch),
+        "NumPy's, as functions, also of `numpy.linalg`, and as methods of its arrays:",
+        listed(of_numpy)))
+
+
 def page() -> str:
     parts = [INTRO]
     for module in (attacca, attacca.onnxruntime, attacca.torch):
         prefix = module.__name__
         parts.append(f"## {prefix}\n\n{section(module.__doc__)}")
         parts += entries(module, prefix)
+    parts.append(known_functions())
     return "\n\n".join(part.strip() for part in parts) + "\n"
 
 

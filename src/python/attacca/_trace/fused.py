@@ -301,7 +301,8 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     For each new combination of shapes and dtypes, the function is called once with stand-ins for
     its tensors. The operators, slices, methods and functions of NumPy and PyTorch that it applies
-    to them become a graph, in which matrix products and what follows them run fused.
+    to them become a graph, in which matrix products and what follows them run fused. The functions
+    that are known stand at the end of docs/python.md.
 
     A function of NumPy or PyTorch keeps its own arguments, defaults and dtypes of results;
     operators and methods have those of the tensors' framework. An argument that cannot be
