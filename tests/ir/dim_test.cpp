@@ -20,6 +20,12 @@ TEST(Dim, DividesOnlyExactly) {
   EXPECT_FALSE(divide(M, 2));
   EXPECT_FALSE(divide(M, N));
   EXPECT_FALSE(divide(M, M + 1));
+  EXPECT_EQ(divide((M * N - 1) * 64, (M * N - 1) * 16), 4);
+  EXPECT_EQ(divide((M + N) * (M - N + 3), N * -1 + M + 3), M + N);
+  EXPECT_EQ(divide(M * M - 1, M + 1), M - 1);
+  EXPECT_FALSE(divide(M * M + 1, M + 1));
+  EXPECT_FALSE(divide((M + N) * 2, M * 4 + N * 4));
+  EXPECT_FALSE(divide(M + N, 0));
 }
 
 TEST(Dim, OverflowIsNeverEqual) {

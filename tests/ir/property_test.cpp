@@ -46,6 +46,11 @@ TEST(DimLaws, DivisionUndoesMultiplication) {
     const Dim a = draw_dim();
     const Dim factor = Dim(*rc::gen::inRange(1, 9)) * Dim::symbol("A");
     RC_ASSERT(divide(a * factor, factor) == a);
+    const Dim sum = draw_dim();
+    RC_PRE(!sum.is(0));
+    RC_ASSERT(divide(a * sum, sum) == a);
+    const auto whole = divide(a * sum + 1, sum);
+    if (whole) RC_ASSERT(*whole * sum == a * sum + 1);
   }));
 }
 

@@ -20,6 +20,12 @@ TEST(SizeFunctions, WhatDividesLeavesTheFormula) {
   EXPECT_EQ(ceil_div(M, 3), floor_div(M + 2, 3));
 }
 
+TEST(SizeFunctions, FloorsOfFloorsAreOne) {
+  EXPECT_EQ(floor_div(floor_div(M, 5) + 3, 2), floor_div(M + 15, 10));
+  EXPECT_EQ(floor_div(floor_div(M, 5) * 3 + 1, 3), floor_div(M, 5));
+  EXPECT_EQ(floor_div(floor_div(M, N) + 3, 2), floor_div(floor_div(M, N) + 1, 2) + 1);
+}
+
 TEST(SizeFunctions, HalvesAddUp) {
   EXPECT_EQ(floor_div(M, 2) + ceil_div(M, 2), M);
   EXPECT_EQ(maximum(ceil_div(M, 2), 0), ceil_div(M, 2));

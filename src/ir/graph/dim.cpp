@@ -81,19 +81,43 @@ Dim operator*(const Dim& a, const Dim& b) {
   return product;
 }
 
-std::optional<Dim> divide(const Dim& a, const Dim& b) {
-  if (a.overflowed_ || b.overflowed_ || b.terms_.size() != 1) return std::nullopt;
-  const auto& [divisor, by] = *b.terms_.begin();
+std::optional<Dim> Dim::over_term(const Term& by) const {
   Dim quotient;
-  for (const auto& [monomial, coefficient] : a.terms_) {
-    if (by == -1 && coefficient == std::numeric_limits<int64_t>::min()) return std::nullopt;
-    if (coefficient % by != 0) return std::nullopt;
-    if (!std::includes(monomial.begin(), monomial.end(), divisor.begin(), divisor.end()))
+  for (const auto& [monomial, coefficient] : terms_) {
+    if (by.second == -1 && coefficient == std::numeric_limits<int64_t>::min()) return std::nullopt;
+    if (coefficient % by.second != 0) return std::nullopt;
+    if (!std::includes(monomial.begin(), monomial.end(), by.first.begin(), by.first.end()))
       return std::nullopt;
-    Dim::Monomial rest;
-    std::set_difference(monomial.begin(), monomial.end(), divisor.begin(), divisor.end(),
+    Monomial rest;
+    std::set_difference(monomial.begin(), monomial.end(), by.first.begin(), by.first.end(),
                         std::back_inserter(rest));
-    quotient.terms_[rest] = coefficient / by;
+    quotient.terms_[rest] = coefficient / by.second;
+  }
+  return quotient;
+}
+
+// The largest by degree, then by the powers of the first symbols: the order of products' largest
+// terms, too.
+const Dim::Term& Dim::leading() const {
+  return *std::max_element(terms_.begin(), terms_.end(), [](const Term& a, const Term& b) {
+    if (a.first.size() != b.first.size()) return a.first.size() < b.first.size();
+    return a.first > b.first;
+  });
+}
+
+std::optional<Dim> divide(const Dim& a, const Dim& b) {
+  if (a.overflowed_ || b.overflowed_ || b.terms_.empty()) return std::nullopt;
+  if (b.terms_.size() == 1) return a.over_term(*b.terms_.begin());
+  const Dim::Term by = b.leading();
+  Dim quotient, rest = a;  // long division
+  for (size_t step = 0; !rest.terms_.empty(); ++step) {
+    Dim largest;
+    largest.terms_.insert(rest.leading());
+    const auto term = largest.over_term(by);
+    if (!term || step == kMostTerms) return std::nullopt;
+    quotient = quotient + *term;
+    rest = rest - *term * b;
+    if (quotient.overflowed_ || rest.overflowed_) return std::nullopt;
   }
   return quotient;
 }

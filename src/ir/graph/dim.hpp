@@ -33,7 +33,7 @@ class Dim {
   friend Dim operator+(const Dim& a, const Dim& b);
   friend Dim operator-(const Dim& a, const Dim& b);
   friend Dim operator*(const Dim& a, const Dim& b);
-  // a / b if b is a single term and divides a exactly as a polynomial, else nullopt.
+  // a / b if b divides a exactly as a polynomial, else nullopt.
   friend std::optional<Dim> divide(const Dim& a, const Dim& b);
   friend bool operator==(const Dim& a, const Dim& b) {
     return !a.overflowed_ && !b.overflowed_ && a.terms_ == b.terms_;
@@ -49,7 +49,12 @@ class Dim {
   friend std::string to_string(const Dim& dim);
   static Dim overflow();
   using Monomial = std::vector<std::string>;  // sorted, repeated for powers; empty = constant
-  std::map<Monomial, int64_t> terms_;         // no zero coefficients
+  using Terms = std::map<Monomial, int64_t>;
+  using Term = Terms::value_type;
+  std::optional<Dim> over_term(const Term& by) const;
+  const Term& leading() const;  // of a Dim that is not 0
+
+  Terms terms_;  // no zero coefficients
   bool overflowed_ = false;
 };
 

@@ -158,6 +158,24 @@ Dim symmetric(SizeFunction function, const Dim& a, const Dim& b) {
   return ordered ? formula(function, a, b) : formula(function, b, a);
 }
 
+// floordiv(floordiv(a, 5) + c, 2) is floordiv(a + 5*c, 10).
+std::optional<Dim> nested(const Dim& sum, int64_t by) {
+  const std::string text = to_string(sum);
+  const std::vector<SizeTerm> terms = terms_of(text);
+  const SizeTerm* quotient = nullptr;
+  for (const SizeTerm& term : terms) {
+    if (term.factors.empty()) continue;
+    if (quotient || term.coefficient != 1 || term.factors.size() != 1) return std::nullopt;
+    quotient = &term;
+  }
+  const auto inner = quotient ? parse_formula(quotient->factors[0]) : std::nullopt;
+  if (!inner || inner->function != SizeFunction::FloorDiv) return std::nullopt;
+  const Dim divisor = dim_of(inner->b);
+  if (divisor.maybe_value().value_or(0) < 1) return std::nullopt;
+  const Dim more = sum - dim_of(*quotient);
+  return floor_div(dim_of(inner->a) + divisor * more, divisor * by);
+}
+
 }  // namespace
 
 // What divides leaves the formula, and the other coefficients become less than b.
@@ -175,6 +193,7 @@ Dim floor_div(const Dim& a, const Dim& b) {
     rest = rest + unit * (term.coefficient - quotient * *by);
   }
   if (rest.is_static()) return whole + floor_div(rest, b);
+  if (const auto one = nested(rest, *by)) return whole + *one;
   const Dim even = rest - 1;
   if (b.is(2) && to_string(rest).ends_with(" + 1"))  // one text for M/2 rounded up
     return whole + even - formula(SizeFunction::FloorDiv, even, b);
