@@ -88,6 +88,9 @@ def product_cases(xp, dtype):
     """(name, function, arguments, keywords)"""
     for equation, *shapes in EQUATIONS:
         yield "einsum", xp.einsum, [equation, *matrices(*shapes, dtype=dtype)], {}
+    if xp is np:
+        yield "einsum", xp.einsum, ["ij,jk,kl", *matrices((2, 3), (3, 4), (4, 2), dtype=dtype)], {
+            "optimize": True}
     name = "dims" if xp is torch else "axes"
     for a, b, dims in TENSORDOTS:
         yield "tensordot", xp.tensordot, matrices(a, b, dtype=dtype), {name: dims}

@@ -29,7 +29,7 @@ _NUMPY_SYNONYMS = {"axis1": ("dim0",), "axis2": ("dim1",), "x": ("self",), "b": 
 # Arguments that change neither values nor dtype.
 _HARMLESS = {"memory_format", "layout", "pin_memory", "non_blocking", "_stacklevel", "subok",
              "copy", "cudnn_enable", "cudnn_enabled", "momentum", "padding_idx",
-             "scale_grad_by_freq", "sparse"}
+             "scale_grad_by_freq", "sparse", "optimize"}
 _NOTHING = object()
 
 
