@@ -209,5 +209,36 @@ TEST(OnnxSize, AnExtentOfASliceIsNotNegative) {
   EXPECT_EQ(read_text(model), "x[1:] : f32[M + -1]");
 }
 
+// x of floordiv(M, 2) - 1 rows, reshaped to (M - less) / 2 rows by the truncating division that
+// torch.onnx.export writes, and added to x.
+Model halved(int64_t less) {
+  Model model(18);
+  model.input("all", {"M", "8"}).ints("two", {2}).ints("less", {less}).ints("zero", {0});
+  model.ints("one", {1}).ints("apart", {-1, 4}).ints("together", {8});
+  model.node("Shape", {"all"}, {"m"}, {{"end", int64_t{1}}})
+      .node("Div", {"m", "two"}, {"half"})
+      .node("Sub", {"half", "one"}, {"rows"})
+      .node("Slice", {"all", "zero", "rows", "zero"}, {"x"})
+      .node("Sub", {"m", "less"}, {"rest"})
+      .node("Div", {"rest", "two"}, {"count"})
+      .node("Concat", {"count", "apart"}, {"pairs"}, {{"axis", int64_t{0}}})
+      .node("Reshape", {"x", "pairs"}, {"p"})
+      .node("Concat", {"count", "together"}, {"whole"}, {{"axis", int64_t{0}}})
+      .node("Reshape", {"p", "whole"}, {"y"})
+      .node("Add", {"x", "y"}, {"z"})
+      .output("z");
+  return model;
+}
+
+TEST(OnnxSize, FunctionsOfTheSameSizesMayCountAsEqual) {
+  const auto equal = parse_onnx(halved(2).bytes()), odd = parse_onnx(halved(3).bytes());
+  ASSERT_TRUE(equal) << to_string(equal.error());
+  ASSERT_TRUE(odd) << to_string(odd.error());
+  EXPECT_EQ(ir::to_string(equal->type(equal->outputs()[0].value)), "f32[floordiv(M, 2) + -1, 8]");
+  for (const int64_t m : {2, 3, 8, 9}) EXPECT_TRUE(ir::bind_symbols(*equal, {{"all", {m, 8}}}));
+  EXPECT_TRUE(ir::bind_symbols(*odd, {{"all", {9, 8}}}));
+  EXPECT_FALSE(ir::bind_symbols(*odd, {{"all", {8, 8}}})) << "3 rows are not 2";
+}
+
 }  // namespace
 }  // namespace attacca::import

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "fmt/format.h"
 
@@ -90,6 +92,36 @@ Status extend_minimums(Node& node, std::vector<Value>& values) {
   return {};
 }
 
+// Whether both are functions of the same sizes, and of at least one.
+bool of_same_symbols(const ir::Dim& a, const ir::Dim& b) {
+  std::vector<std::string> of_a, of_b;
+  a.collect_symbols(of_a);
+  b.collect_symbols(of_b);
+  std::sort(of_a.begin(), of_a.end());
+  std::sort(of_b.begin(), of_b.end());
+  return !of_a.empty() && of_a == of_b;
+}
+
+// Extents of one axis that are different functions of the same sizes become those of the first
+// operand that has more than 1 there, where they count as equal. (Of different sizes one may be 1.)
+Status match_extents(Node& node, std::vector<Value>& values) {
+  int64_t rank = 0;
+  for (const Value value : values) rank = std::max(rank, node.rank(value));
+  for (int64_t back = 1; back <= rank; ++back) {
+    std::optional<ir::Dim> wanted;
+    for (Value& value : values) {
+      const int64_t axis = node.rank(value) - back;
+      if (axis < 0) continue;
+      const ir::Dim extent = node.shape(value)[static_cast<size_t>(axis)];
+      if (extent.is(1)) continue;
+      if (!wanted) wanted = extent;
+      if (!of_same_symbols(extent, *wanted)) continue;
+      ATTACCA_TRY(value, of_extent(node, node.expr(value), axis, *wanted).value);
+    }
+  }
+  return {};
+}
+
 // The largest finite value.
 double largest_of(DType dtype) {
   constexpr double kMost = std::numeric_limits<double>::max();
@@ -107,6 +139,7 @@ Result<Outputs> direct(Node& node) {
   ATTACCA_TRY_VOID(check_dtypes(node, values, node.op() == Op::Where ? 1 : 0));
   if (values.size() > 1) ATTACCA_TRY_VOID(extend_minimums(node, values));
   if (values.size() > 1) simplify_scalars(node, values);
+  if (values.size() > 1) ATTACCA_TRY_VOID(match_extents(node, values));
   return node.graph().add(node.op(), std::move(values));
 }
 

@@ -168,9 +168,31 @@ Expr flat_like(Node& node, Value x, const Shape& target) {
   return slice_axis(reshape(node.expr(x), {has}), 0, begin, begin + count);
 }
 
+// A reshape for which leading extents of x and of the target that have different symbols count as
+// equal; nullopt where x does not have as many elements then. An exporter may compute the length
+// that a convolution leaves by other divisions.
+std::optional<Expr> reshape_alike(Node& node, Value x, std::vector<Dim> wanted, bool allow_zero) {
+  const Shape from = node.shape(x);
+  const Dim count = ir::element_count(from);
+  Dim begin = 0;
+  for (size_t i = 0; i < std::min(from.size(), wanted.size()); ++i) {
+    if (wanted[i] == from[i] || (wanted[i].is(0) && !allow_zero)) continue;
+    if (wanted[i].is_static() || from[i].is_static()) break;
+    begin = begin + beyond_if_unequal(from[i], wanted[i], count);
+    wanted[i] = from[i];
+  }
+  if (begin.is(0)) return std::nullopt;
+  const auto target = reshape_target(from, std::move(wanted), allow_zero);
+  if (!target || !(ir::element_count(*target) == count)) return std::nullopt;
+  node.lengths().differed = true;
+  if (node.lengths().may_differ) return std::nullopt;
+  return reshape(slice_axis(reshape(node.expr(x), {count}), 0, begin, begin + count), *target);
+}
+
 Result<Outputs> reshape_to(Node& node, std::vector<Dim> wanted) {
   ATTACCA_TRY(const Value x, node.input(0));
   const bool allow_zero = node.integer("allowzero", 0) != 0;
+  if (const auto alike = reshape_alike(node, x, wanted, allow_zero)) return *alike;
   ATTACCA_TRY(const Shape target, reshape_target(node.shape(x), std::move(wanted), allow_zero));
   const Dim missing = ir::element_count(target) - ir::element_count(node.shape(x));
   return reshape(missing.is_static() ? node.expr(x) : flat_like(node, x, target), target);
