@@ -240,5 +240,22 @@ TEST(OnnxSize, FunctionsOfTheSameSizesMayCountAsEqual) {
   EXPECT_FALSE(ir::bind_symbols(*odd, {{"all", {8, 8}}})) << "3 rows are not 2";
 }
 
+// A view that swaps two sizes has as many elements as x: nothing need be equal.
+TEST(OnnxSize, AReshapeThatFitsStays) {
+  Model model(18);
+  model.input("x", {"M", "N", "4"}).input("a", {"2", "M", "3"}).input("b", {"2", "3", "N"});
+  model.node("Shape", {"x"}, {"m"}, {{"end", int64_t{1}}})
+      .node("Shape", {"x"}, {"n"}, {{"start", int64_t{1}}, {"end", int64_t{2}}})
+      .ints("four", {4})
+      .node("Concat", {"n", "m", "four"}, {"swapped"}, {{"axis", int64_t{0}}})
+      .node("Reshape", {"x", "swapped"}, {"y"})
+      .output("y");
+  model.node("Concat", {"a", "b"}, {"c"}, {{"axis", int64_t{0}}}).output("c");  // M is 3, N too
+  const auto graph = parse_onnx(model.bytes());
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  EXPECT_EQ(ir::to_string(graph->type(graph->outputs()[0].value)), "f32[N, M, 4]");
+  EXPECT_EQ(ir::print_expression(*graph, graph->outputs()[0].value, true), "reshape(x, [N, M, 4])");
+}
+
 }  // namespace
 }  // namespace attacca::import

@@ -192,10 +192,13 @@ std::optional<Expr> reshape_alike(Node& node, Value x, std::vector<Dim> wanted, 
 Result<Outputs> reshape_to(Node& node, std::vector<Dim> wanted) {
   ATTACCA_TRY(const Value x, node.input(0));
   const bool allow_zero = node.integer("allowzero", 0) != 0;
-  if (const auto alike = reshape_alike(node, x, wanted, allow_zero)) return *alike;
-  ATTACCA_TRY(const Shape target, reshape_target(node.shape(x), std::move(wanted), allow_zero));
-  const Dim missing = ir::element_count(target) - ir::element_count(node.shape(x));
-  return reshape(missing.is_static() ? node.expr(x) : flat_like(node, x, target), target);
+  const auto target = reshape_target(node.shape(x), wanted, allow_zero);
+  const Dim count = ir::element_count(node.shape(x));
+  if (target && ir::element_count(*target) == count) return reshape(node.expr(x), *target);
+  if (const auto alike = reshape_alike(node, x, std::move(wanted), allow_zero)) return *alike;
+  if (!target) return tl::make_unexpected(target.error());
+  const bool never = (ir::element_count(*target) - count).is_static();
+  return reshape(never ? node.expr(x) : flat_like(node, x, *target), *target);
 }
 
 Result<std::vector<Dim>> split_sizes(Node& node, const Dim& extent) {
