@@ -22,6 +22,7 @@ from functions_test import (
     Outcome,
     batches,
     method_of,
+    shapes_for,
     through_fuse,
 )
 
@@ -295,12 +296,6 @@ REFUSED = re.compile(
     r"|numpy \w+\(.*tensor with 0 axes|decide differently")
 
 
-def shapes_for(dtype):
-    """All in f32; two of them, others for each dtype, in the rest."""
-    turn = list(DTYPES).index(dtype)
-    return SHAPES if dtype == "f32" else [SHAPES[turn % 5], SHAPES[(turn + 2) % 5]]
-
-
 def cases_of(found):
     return [Case(None, name, function, args, keywords) for name, function, args, keywords in found]
 
@@ -327,17 +322,19 @@ class Composed(unittest.TestCase):
 
     def test_torch(self):
         cases = [case for dtype in DTYPES for case in torch_product_cases(dtype)]
-        cases += [case for dtype in DTYPES for shape in shapes_for(dtype)
+        cases += [case for dtype in DTYPES for shape in shapes_for(dtype, SHAPES)
                   for case in torch_shape_cases(dtype, shape)]
         cases += [case for dtype in ("f32", "bf16", "f64", "s32", "bool")
-                  for shape in shapes_for(dtype) for case in statistic_cases(dtype, shape)]
+                  for shape in shapes_for(dtype, SHAPES)
+                  for case in statistic_cases(dtype, shape)]
         self.check("torch", cases_of(cases), lambda tensor: tensor, composed.BY_TORCH, 8000)
 
     def test_numpy(self):
         cases = [case for dtype in NUMPY_DTYPES for case in product_cases(np, dtype)]
-        cases += [case for dtype in NUMPY_DTYPES for shape in shapes_for(dtype)
+        cases += [case for dtype in NUMPY_DTYPES for shape in shapes_for(dtype, SHAPES)
                   for case in numpy_shape_cases(dtype, shape)]
-        cases += [case for dtype in ("f32", "f64", "s32", "bool") for shape in shapes_for(dtype)
+        cases += [case for dtype in ("f32", "f64", "s32", "bool")
+                  for shape in shapes_for(dtype, SHAPES)
                   for case in numpy_statistic_cases(dtype, shape)]
         self.check("numpy", cases_of(cases), lambda tensor: tensor.numpy(), composed.BY_NUMPY, 3000)
 

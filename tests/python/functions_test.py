@@ -160,11 +160,11 @@ def candidates(name, shape, dtype, op):
     return known.get(name)
 
 
-def shapes_for(dtype):
-    """All ranks in f32; two of them, others for each dtype, in the rest."""
+def shapes_for(dtype, shapes=SHAPES):
+    """All ranks in f32; two of them, others for each dtype, in the rest, and matrices."""
     turn = list(DTYPES).index(dtype)
-    return SHAPES if dtype == "f32" else [SHAPES[turn % 5], SHAPES[(turn + 2) % 5]] + [
-        SHAPES[2]] * (turn % 5 not in (0, 2))
+    return shapes if dtype == "f32" else [shapes[turn % 5], shapes[(turn + 2) % 5]] + [
+        shapes[2]] * (turn % 5 not in (0, 2))
 
 
 # Operands' shapes where they are not all the first's: by op, from the first's.

@@ -39,10 +39,6 @@ std::set<std::string> absent_inputs(const onnx::FunctionProto& function,
 
 }  // namespace
 
-std::string standard_domain(const std::string& domain) {
-  return domain == "ai.onnx" ? "" : domain;
-}
-
 Result<Functions> Functions::of(const onnx::ModelProto& model) {
   Functions functions;
   for (const auto& function : model.functions())

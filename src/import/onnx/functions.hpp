@@ -6,13 +6,11 @@
 #include <utility>
 #include <vector>
 
+#include "import/onnx/nodes/domain.hpp"
 #include "onnx/onnx.pb.h"
 #include "support/error.hpp"
 
 namespace attacca::import {
-
-// "ai.onnx" is the empty domain.
-std::string standard_domain(const std::string& domain);
 
 class Functions {
  public:

@@ -115,7 +115,7 @@ Status match_extents(Node& node, std::vector<Value>& values) {
       const ir::Dim extent = node.shape(value)[static_cast<size_t>(axis)];
       if (extent.is(1)) continue;
       if (!wanted) wanted = extent;
-      if (!of_same_symbols(extent, *wanted)) continue;
+      if (extent == *wanted || !of_same_symbols(extent, *wanted)) continue;
       ATTACCA_TRY(value, of_extent(node, node.expr(value), axis, *wanted).value);
     }
   }

@@ -27,8 +27,6 @@ constexpr int64_t kMaxFoldedMask = 1 << 20;   // elements, with those of what it
 constexpr int64_t kMaxFoldedInAll = 1 << 26;  // elements of one model
 constexpr size_t kMaxExpandedBytes = size_t{1} << 32;
 
-using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
-
 std::string place(const onnx::NodeProto& node) {
   return fmt::format("node {} ({})", node_name(node), printable(node.op_type()));
 }
@@ -94,20 +92,28 @@ class Importer {
 
   Status add_initializers(Scope& scope) {
     auto& graph = *model_.mutable_graph();
-    if (graph.sparse_initializer_size() > 0)
-      return fail("sparse initializers are not supported", {}, "store them densely");
+    ATTACCA_TRY_VOID(check_dense(graph));
     for (auto& initializer : *graph.mutable_initializer()) {
-      const std::string where = "initializer " + printable(initializer.name());
-      ATTACCA_TRY_VOID(check_name(initializer.name(), where));
-      const auto entry = read_constant(graph_, initializer, directory_);
-      if (!entry) return at(entry.error(), where);
+      ATTACCA_TRY(const Value value, add_initializer(initializer, scope));
       initializer.clear_raw_data();  // the numbers live in the tensor now
-      const Value value = *entry->value;
-      if (!scope.values.emplace(initializer.name(), *entry).second)
-        return fail("the name is used twice", where, "name initializers apart");
       name_value(value, initializer.name());
     }
     return {};
+  }
+
+  static Status check_dense(const onnx::GraphProto& graph) {
+    if (graph.sparse_initializer_size() == 0) return {};
+    return fail("sparse initializers are not supported", {}, "store them densely");
+  }
+
+  Result<Value> add_initializer(const onnx::TensorProto& initializer, Scope& scope) {
+    const std::string where = "initializer " + printable(initializer.name());
+    ATTACCA_TRY_VOID(check_name(initializer.name(), where));
+    const auto entry = read_constant(graph_, initializer, directory_);
+    if (!entry) return at(entry.error(), where);
+    if (!scope.values.emplace(initializer.name(), *entry).second)
+      return fail("the name is used twice", where, "name initializers apart");
+    return *entry->value;
   }
 
   // An initializer listed as an input too is its default: a constant.
@@ -314,11 +320,9 @@ class Importer {
                   "ONNX Runtime");
     ATTACCA_TRY(const onnx::GraphProto* graph, branch_of(proto, *taken != 0));
     Scope scope{outer.opsets, {}, outer.depth + 1, &outer};
-    for (const auto& initializer : graph->initializer()) {
-      auto entry = read_constant(graph_, initializer, directory_);
-      if (!entry) return at(entry.error(), "initializer " + printable(initializer.name()));
-      scope.values.emplace(initializer.name(), *std::move(entry));
-    }
+    ATTACCA_TRY_VOID(check_dense(*graph));
+    for (const auto& initializer : graph->initializer())
+      ATTACCA_TRY_VOID(add_initializer(initializer, scope));
     ATTACCA_TRY_VOID(add_nodes(graph->node(), scope));
     std::vector<Entry> results;
     for (const auto& output : graph->output()) {

@@ -119,10 +119,13 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
   }
   ATTACCA_TRY(const Value sliced, node.graph().add(Op::Slice, {x}, std::move(attrs)));
   std::vector<Dim>& known = node.lengths().of_slices;
-  for (const Dim& extent : node.shape(sliced))
-    if (!extent.is_static() && ir::lower_bound(extent).value_or(-1) < 0 &&
-        std::find(known.begin(), known.end(), extent) == known.end())
-      known.push_back(extent);
+  const Shape left = node.shape(sliced);
+  for (size_t axis = 0; axis < left.size(); ++axis) {
+    const Dim& extent = left[axis];
+    if (extent.is_static() || extent == shape[axis]) continue;
+    if (std::find(known.begin(), known.end(), extent) != known.end()) continue;
+    if (ir::lower_bound(extent).value_or(-1) < 0) known.push_back(extent);
+  }
   return sliced;
 }
 
@@ -161,11 +164,16 @@ Dim beyond_if_unequal(const Dim& a, const Dim& b, const Dim& extent) {
   return ir::maximum(a - b, b - a) * (extent + 1);
 }
 
+// So many elements of x, in one axis, from a place on.
+Expr flat_part(Node& node, Value x, const Dim& begin, const Dim& count) {
+  const Dim has = ir::element_count(node.shape(x));
+  return slice_axis(reshape(node.expr(x), {has}), 0, begin, begin + count);
+}
+
 // x in one axis of as many elements as the target has.
 Expr flat_like(Node& node, Value x, const Shape& target) {
   const Dim has = ir::element_count(node.shape(x)), count = ir::element_count(target);
-  const Dim begin = beyond_if_unequal(has, count, has);
-  return slice_axis(reshape(node.expr(x), {has}), 0, begin, begin + count);
+  return flat_part(node, x, beyond_if_unequal(has, count, has), count);
 }
 
 // A reshape for which leading extents of x and of the target that have different symbols count as
@@ -186,7 +194,7 @@ std::optional<Expr> reshape_alike(Node& node, Value x, std::vector<Dim> wanted, 
   if (!target || !(ir::element_count(*target) == count)) return std::nullopt;
   node.lengths().differed = true;
   if (node.lengths().may_differ) return std::nullopt;
-  return reshape(slice_axis(reshape(node.expr(x), {count}), 0, begin, begin + count), *target);
+  return reshape(flat_part(node, x, begin, count), *target);
 }
 
 Result<Outputs> reshape_to(Node& node, std::vector<Dim> wanted) {

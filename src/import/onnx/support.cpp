@@ -9,12 +9,11 @@
 
 #include "import/onnx/names.hpp"
 #include "import/onnx/nodes/branches.hpp"
+#include "import/onnx/nodes/order.hpp"
 #include "import/onnx/ops.hpp"
 
 namespace attacca::import {
 namespace {
-
-using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
 // "a, b"; of many "40 nodes, a, b, c ...".
 std::string listed(const std::vector<std::string>& names) {

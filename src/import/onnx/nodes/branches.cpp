@@ -2,10 +2,12 @@
 
 #include "fmt/format.h"
 
+#include "import/onnx/nodes/domain.hpp"
+
 namespace attacca::import {
 
 bool is_if(const onnx::NodeProto& node) {
-  return node.op_type() == "If" && (node.domain().empty() || node.domain() == "ai.onnx");
+  return node.op_type() == "If" && standard_domain(node.domain()).empty();
 }
 
 Result<const onnx::GraphProto*> branch_of(const onnx::NodeProto& node, bool condition) {
@@ -16,8 +18,6 @@ Result<const onnx::GraphProto*> branch_of(const onnx::NodeProto& node, bool cond
     if (attribute.g().input_size() > 0)
       return fail(fmt::format("the graph {} has inputs", name), {},
                   "a branch reads the names around it");
-    if (attribute.g().sparse_initializer_size() > 0)
-      return fail("sparse initializers are not supported", name, "store them densely");
     return &attribute.g();
   }
   return fail(fmt::format("the attribute {} is missing", name));

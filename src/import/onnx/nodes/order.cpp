@@ -9,8 +9,7 @@
 
 namespace attacca::import {
 
-std::vector<const onnx::NodeProto*> in_order(
-    const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) {
+std::vector<const onnx::NodeProto*> in_order(const Nodes& nodes) {
   std::unordered_map<std::string_view, int> makers;
   for (int i = 0; i < nodes.size(); ++i)
     for (const std::string& output : nodes[i].output())

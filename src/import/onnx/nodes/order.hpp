@@ -7,9 +7,10 @@
 
 namespace attacca::import {
 
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
 // Each node behind those whose outputs it reads, else as they stand. ONNX wants files so, but ONNX
 // Runtime reads any order and its own tools write others. What a cycle needs comes last.
-std::vector<const onnx::NodeProto*> in_order(
-    const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes);
+std::vector<const onnx::NodeProto*> in_order(const Nodes& nodes);
 
 }  // namespace attacca::import

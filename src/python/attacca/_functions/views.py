@@ -169,6 +169,18 @@ def _expand(call: Call, self: Any, size: Any) -> Made:
     return call.broadcast_to(self, sizes)
 
 
+def concatenated(call: Call, tensors: Sequence[Any], axis: int) -> Made:
+    """Tensors one after another along an axis, in the dtype of the call's result."""
+    dtype = call.result
+    def sizes() -> Sequence[int]:
+        found = list(call.sizes(tensors[0]))
+        extents = [call.sizes(t)[axis] for t in tensors]
+        total = sum(int(e) for e in extents)
+        found[axis] = total if all(type(e) is int for e in extents) else Extent(total)
+        return found
+    return Made(f"concat({', '.join(cast(call, t, dtype) for t in tensors)}, axis={axis})", sizes)
+
+
 @writes("cat concat concatenate", "concatenate concat")
 def _cat(call: Call, tensors: Any, dim: Any = 0) -> Made:
     tensors = list(tensors)
@@ -178,11 +190,4 @@ def _cat(call: Call, tensors: Any, dim: Any = 0) -> Made:
         raise Refused("the argument tensors: their ranks differ")
     if not call.sizes(tensors[0]):
         raise Refused("the argument tensors: scalars")
-    axis, dtype = axis_of(call, tensors[0], dim), call.result
-    def sizes() -> Sequence[int]:
-        found = list(call.sizes(tensors[0]))
-        extents = [call.sizes(t)[axis] for t in tensors]
-        total = sum(int(e) for e in extents)
-        found[axis] = total if all(type(e) is int for e in extents) else Extent(total)
-        return found
-    return Made(f"concat({', '.join(cast(call, t, dtype) for t in tensors)}, axis={axis})", sizes)
+    return concatenated(call, tensors, axis_of(call, tensors[0], dim))

@@ -4,35 +4,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._functions.parts import slice_size
+from ..._functions.parts import slice_size, sliced
 from ..._functions.table import Refused
 from ..._functions.values import (
     FLOATS,
     INTEGERS,
-    Extent,
     axis_of,
     fixed,
     integers,
     is_number,
     literal,
 )
+from ..._functions.views import concatenated
 from .table import Composer, composes, merged
 
 # ---- Joining
 
 
 def _joined(call: Composer, tensors: Sequence[Any], axis: int) -> Any:
-    dtype = call.result
-    names = [call.text(call.cast(x, dtype)) for x in tensors]
-    sizes = list(call.sizes(tensors[0]))
+    if len(tensors) == 1 and call.dtype(tensors[0]) == call.result:
+        return tensors[0]
+    sizes = call.sizes(tensors[0])
     for x in tensors[1:]:
         if [e for i, e in enumerate(call.sizes(x)) if i != axis] != [
                 e for i, e in enumerate(sizes) if i != axis]:
             raise Refused("the argument tensors: their shapes differ")
-    extents = [call.sizes(x)[axis] for x in tensors]
-    total = sum(map(int, extents))
-    sizes[axis] = total if all(type(e) is int for e in extents) else Extent(total)
-    return call.keep(f"concat({', '.join(names)}, axis={axis})", dtype, sizes)
+    return call.made(concatenated(call, tensors, axis), call.result)
 
 
 def _all_tensors(call: Composer, tensors: Any) -> list[Any]:
@@ -195,18 +192,14 @@ def _rolled(call: Composer, x: Any, axis: int, step: int) -> Any:
     shift = step % extent if extent else 0
     if shift == 0:
         return x
-    ends = [_range(call, x, axis, extent - shift, extent), _range(call, x, axis, 0,
-                                                                  extent - shift)]
-    text = f"concat({call.text(ends[0])}, {call.text(ends[1])}, axis={axis})"
-    return call.keep(text, call.dtype(x), call.sizes(x))
+    return _joined(call, [_range(call, x, axis, extent - shift, extent),
+                          _range(call, x, axis, 0, extent - shift)], axis)
 
 
 def _range(call: Composer, x: Any, axis: int, begin: int, end: int) -> Any:
     sizes = list(call.sizes(x))
-    ranges = [":"] * len(sizes)
-    ranges[axis] = f"{begin}:{end}"
     sizes[axis] = slice_size(sizes[axis], begin, end, 1)
-    return call.keep(f"{call.text(x)}[{', '.join(ranges)}]", call.dtype(x), sizes)
+    return call.keep(sliced(call, x, axis, begin, end), call.dtype(x), sizes)
 
 
 @composes("narrow", "")
@@ -349,13 +342,7 @@ def _padded(call: Composer, x: Any, axis: int, before: int, after: int, fill: st
         extent = fixed(call.sizes(x)[axis], "a pad")
         x = _range(call, x, axis, max(-before, 0), extent - max(-after, 0))
     sizes = list(call.sizes(x))
-    def margin(width: int) -> list[str]:
+    def margin(width: int) -> list[Any]:
         wide = [*sizes[:axis], width, *sizes[axis + 1:]]
-        return [call.text(call.constant(fill, call.dtype(x), wide))] if width > 0 else []
-    parts = [*margin(before), call.text(x), *margin(after)]
-    if len(parts) == 1:
-        return x
-    sizes[axis] += max(before, 0) + max(after, 0)
-    if type(call.sizes(x)[axis]) is not int:
-        sizes[axis] = Extent(sizes[axis])
-    return call.keep(f"concat({', '.join(parts)}, axis={axis})", call.dtype(x), sizes)
+        return [call.constant(fill, call.dtype(x), wide)] if width > 0 else []
+    return _joined(call, [*margin(before), x, *margin(after)], axis)

@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from ..._functions.table import Refused
-from ..._functions.values import FLOATS, fixed, is_number, number
+from ..._functions.values import FLOATS, fixed, is_number, literal, number
 from .table import Composer, composes
 
 # ---- Variances
@@ -57,8 +57,7 @@ def _var_mean(call: Composer, self: Any, dim: Any = None, unbiased: Any = None,
 @composes("", "var std")
 def _numpy_var(call: Composer, self: Any, dim: Any = None, ddof: Any = 0,
                keepdim: Any = False) -> Any:
-    made, _ = _variance(call, self, dim, ddof, keepdim)
-    return call.cast(call.unary("sqrt", made) if call.name == "std" else made, call.result)
+    return _var(call, self, dim, correction=ddof, keepdim=keepdim)
 
 
 # ---- Norms
@@ -108,12 +107,16 @@ def _norm(call: Composer, self: Any, ord: Any = None, dim: Any = None, keepdim: 
                      call.result)
 
 
+def _floored(call: Composer, norm: Any, eps: float) -> Any:
+    """The norm, at least ``eps``."""
+    text = f"max({call.text(norm)}, {number(float(eps))})"
+    return call.keep(text, call.dtype(norm), call.sizes(norm))
+
+
 @composes("normalize", "")
 def _normalize(call: Composer, self: Any, p: Any = 2.0, dim: Any = 1, eps: float = 1e-12) -> Any:
-    norm = _vector_norm(call, self, p, dim, True)
-    floor = call.keep(f"max({call.text(norm)}, {number(float(eps))})", call.dtype(norm),
-                      call.sizes(norm))
-    return call.cast(call.wide(self) / floor, call.result)
+    norm = _floored(call, _vector_norm(call, self, p, dim, True), eps)
+    return call.cast(call.wide(self) / norm, call.result)
 
 
 @composes("cosine_similarity", "")
@@ -123,9 +126,7 @@ def _cosine_similarity(call: Composer, x1: Any, x2: Any, dim: int = 1, eps: floa
     made = call.reduce("sum", product, axis, False)
     for each in (x1, x2):
         spread = call.broadcasted(call.wide(each), list(call.sizes(product)))
-        norm = call.text(_vector_norm(call, spread, 2, axis, False))
-        made = made / call.keep(f"max({norm}, {number(float(eps))})", call.dtype(made),
-                                call.sizes(made))
+        made = made / _floored(call, _vector_norm(call, spread, 2, axis, False), eps)
     return call.cast(made, call.result)
 
 
@@ -139,10 +140,10 @@ def _by_channel(call: Composer, x: Any, parameter: Any) -> Any:
 
 
 def _scaled(call: Composer, wide: Any, x: Any, weight: Any, bias: Any) -> Any:
-    for each, operator in ((weight, "__mul__"), (bias, "__add__")):
-        if each is not None:
-            wide = getattr(wide, operator)(call.cast(_by_channel(call, x, each),
-                                                     call.dtype(wide)))
+    if weight is not None:
+        wide = wide * call.cast(_by_channel(call, x, weight), call.dtype(wide))
+    if bias is not None:
+        wide = wide + call.cast(_by_channel(call, x, bias), call.dtype(wide))
     return call.cast(wide, call.result)
 
 
@@ -192,25 +193,22 @@ def _batch_norm(call: Composer, self: Any, running_mean: Any, running_var: Any, 
 # ---- Tests of all elements
 
 
+def _count(call: Composer, x: Any, relation: str, dim: Any, keepdim: Any) -> Any:
+    """How many elements are, or are not, 0."""
+    axes, text = call.axes(x, dim), call.text(x)
+    counted = call.keep(f"cast({text} {relation} {literal(0, call.dtype(x))}, s64)", "s64",
+                        call.sizes(x))
+    return call.reduce("sum", counted, axes, keepdim) if axes else counted
+
+
 @composes("any all", "any all")
 def _any(call: Composer, self: Any, dim: Any = None, keepdim: Any = False) -> Any:
-    axes = call.axes(self, dim)
-    is_any = call.name == "any"
-    text = f"cast({call.text(self)} {'!=' if is_any else '=='} {_zero(call, self)}, s64)"
-    counted = call.keep(text, "s64", call.sizes(self))
-    total = call.reduce("sum", counted, axes, keepdim) if axes else counted
-    made = call.keep(f"{call.text(total)} {'!=' if is_any else '=='} 0", "bool",
-                     call.sizes(total))
+    relation = "!=" if call.name == "any" else "=="
+    total = _count(call, self, relation, dim, keepdim)
+    made = call.keep(f"{call.text(total)} {relation} 0", "bool", call.sizes(total))
     return call.cast(made, call.result)
-
-
-def _zero(call: Composer, x: Any) -> str:
-    return "false" if call.dtype(x) == "bool" else "0" if call.dtype(x) not in FLOATS else "0.0"
 
 
 @composes("count_nonzero", "count_nonzero")
 def _count_nonzero(call: Composer, self: Any, dim: Any = None, keepdim: Any = False) -> Any:
-    axes = call.axes(self, dim)
-    counted = call.keep(f"cast({call.text(self)} != {_zero(call, self)}, s64)", "s64",
-                        call.sizes(self))
-    return call.reduce("sum", counted, axes, keepdim) if axes else counted
+    return _count(call, self, "!=", dim, keepdim)

@@ -62,18 +62,18 @@ class Composer(TraceCall):
         return self.keep(f"{op}({self.text(x)})", self.dtype(x), self.sizes(x))
 
     def permute(self, x: Any, axes: Sequence[int]) -> Any:
-        return self._made(permuted(self, x, axes), self.dtype(x))
+        return self.made(permuted(self, x, axes), self.dtype(x))
 
     def reshaped(self, x: Any, sizes: Sequence[int]) -> Any:
         """The tensor with other sizes; one of them may be an :class:`Extent` with the text -1."""
         if same_sizes(sizes, self.sizes(x)):
             return x
-        return self._made(self.reshape(self.text(x), lambda: sizes), self.dtype(x))
+        return self.made(self.reshape(self.text(x), lambda: sizes), self.dtype(x))
 
     def broadcasted(self, x: Any, sizes: Sequence[int]) -> Any:
         if same_sizes(sizes, self.sizes(x)):
             return x
-        return self._made(self.broadcast_to(x, lambda: sizes), self.dtype(x))
+        return self.made(self.broadcast_to(x, lambda: sizes), self.dtype(x))
 
     def with_axis(self, x: Any, axis: int) -> Any:
         """The tensor with a new axis of one element."""
@@ -82,7 +82,7 @@ class Composer(TraceCall):
 
     def reduce(self, op: str, x: Any, dim: Any, keepdim: Any) -> Any:
         """A reduction in the tensor's own dtype; ``dim`` as the framework has it, None for all."""
-        return self._made(reduced(self, op, x, dim, keepdim, self.dtype(x)), self.dtype(x))
+        return self.made(reduced(self, op, x, dim, keepdim, self.dtype(x)), self.dtype(x))
 
     def constant(self, value: Any, dtype: str, sizes: Sequence[int]) -> Any:
         one = self.keep(f"constant({value}, {dtype})", dtype, [])
@@ -98,7 +98,8 @@ class Composer(TraceCall):
         axes = [self.axis(x, d) for d in (dim if isinstance(dim, (tuple, list)) else [dim])]
         return axes if self.sizes(x) else []
 
-    def _made(self, made: Made, dtype: str) -> Any:
+    def made(self, made: Made, dtype: str) -> Any:
+        """Records what a writer of the other table returns."""
         return self.keep(made.text, dtype, made.sizes())
 
     @cached_property
@@ -107,8 +108,7 @@ class Composer(TraceCall):
         stand-ins' sizes; of numpy on arrays of one element. What it refuses is refused."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return self._run(*map(self._like, self._args),
-                             **{n: self._like(v) for n, v in self._keywords.items()})
+            return self.run_on_likes()
 
     @cached_property
     def result(self) -> str:
