@@ -36,6 +36,15 @@ PROJECTIONS = """graph projections(x: f16[M, 60], w: f16[6000, 60], v: f16[6000,
 SIZES = [{"M": 16}, {"M": 256}]
 
 
+def drafts_need_no_name(folder):
+    """Whether the file system of this folder has files without a name."""
+    try:
+        os.close(os.open(folder, os.O_TMPFILE | os.O_WRONLY))
+    except OSError:
+        return False
+    return True
+
+
 class Bundles(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -192,6 +201,7 @@ class Bundles(unittest.TestCase):
         subprocess.run(command, env=environment, check=True, capture_output=True)
         seconds = time.monotonic() - begin
         (target / "it.bundle").unlink()
+        nameless = drafts_need_no_name(target)
         for turn in range(12):
             process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL,
                                        stderr=subprocess.DEVNULL)
@@ -199,8 +209,9 @@ class Bundles(unittest.TestCase):
             process.send_signal(signal.SIGKILL)
             process.wait()
             for path in target.iterdir():
-                self.assertEqual(path.name, "it.bundle")
-                self.assertNotIn("error", self.deploy(path))
+                if nameless or path.suffix != ".draft":
+                    self.assertEqual(path.name, "it.bundle")
+                    self.assertNotIn("error", self.deploy(path))
                 path.unlink()
 
     def test_a_hundred_regions_are_ready_at_once(self):

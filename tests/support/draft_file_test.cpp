@@ -80,6 +80,31 @@ TEST_F(Draft, AKillLeavesWhatWasThere) {
   if (nameless >= 0) close(nameless);
 }
 
+TEST_F(Draft, AKillLeavesNoDraftOfANewFile) {
+  const int nameless = open(folder_.c_str(), O_TMPFILE | O_WRONLY, 0600);
+  if (nameless >= 0) close(nameless);
+  for (int microseconds = 0; microseconds < 1500; microseconds += 5) {
+    const pid_t child = fork();
+    if (child == 0) {
+      for (;;) {
+        (void)write_file(path("a"), std::string(10'000, 'a'));
+        unlink(path("a").c_str());
+      }
+    }
+    usleep(static_cast<useconds_t>(microseconds));
+    kill(child, SIGKILL);
+    ASSERT_EQ(waitpid(child, nullptr, 0), child);
+    for (const fs::path& left : fs::directory_iterator(folder_)) {
+      if (left.filename() == "a") {
+        EXPECT_EQ(fs::file_size(left), 10'000u);
+      } else {
+        EXPECT_TRUE(nameless < 0 && left.extension() == ".draft") << left;
+      }
+      fs::remove(left);
+    }
+  }
+}
+
 TEST_F(Draft, LinksAreFollowed) {
   ASSERT_TRUE(write_file(path("a"), "old"));
   fs::create_symlink("a", path("link"));

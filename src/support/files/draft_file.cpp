@@ -93,19 +93,22 @@ DraftFile::~DraftFile() {
 void DraftFile::give_up() {
   if (file_ < 0) return;
   close(std::exchange(file_, -1));
-  if (draft_ != path_ && !nameless_) unlink(draft_.c_str());
+  if (has_draft() && !nameless_) unlink(draft_.c_str());
 }
 
 int DraftFile::give_name() {
-  do {
-    const std::string name = fresh_name(path_);
-    if (linkat(AT_FDCWD, draft_.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
-      draft_ = name;
-      nameless_ = false;
-      return 0;
-    }
-  } while (errno == EEXIST);
-  return errno;
+  const auto link = [this](const std::string& name) {
+    return linkat(AT_FDCWD, draft_.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0;
+  };
+  // Where no file has the name, one step gives it, and a kill leaves nothing else behind.
+  std::string name = path_;
+  while (!link(name)) {
+    if (errno != EEXIST) return errno;
+    name = fresh_name(path_);
+  }
+  draft_ = name;
+  nameless_ = false;
+  return 0;
 }
 
 Status DraftFile::failed(int error) const {
@@ -129,14 +132,13 @@ Status DraftFile::write(const void* bytes, uint64_t count) {
 
 Status DraftFile::commit() {
   ATTACCA_CHECK(file_ >= 0, "committed twice");
-  const bool has_draft = draft_ != path_;
   // The replaced file may be the only copy, so the bytes are on the disk before the name changes.
-  int error = has_draft && fdatasync(file_) != 0 ? errno : 0;
+  int error = has_draft() && fdatasync(file_) != 0 ? errno : 0;
   if (error == 0 && nameless_) error = give_name();
   if (close(std::exchange(file_, -1)) != 0 && error == 0) error = errno;
-  if (error == 0 && has_draft && std::rename(draft_.c_str(), path_.c_str()) != 0) error = errno;
+  if (error == 0 && has_draft() && std::rename(draft_.c_str(), path_.c_str()) != 0) error = errno;
   if (error == 0) return {};
-  if (has_draft && !nameless_) unlink(draft_.c_str());
+  if (has_draft() && !nameless_) unlink(draft_.c_str());
   return failed(error);
 }
 

@@ -34,10 +34,11 @@ class DraftFile {
   DraftFile() = default;
   Status failed(int error) const;
   void give_up();
-  int give_name();  // to the nameless draft; an errno
+  bool has_draft() const { return draft_ != path_; }
+  int give_name();  // to the nameless draft, the file's own if it is free; an errno
 
   std::string name_;          // the path that the caller gave
-  std::string path_, draft_;  // equal: there is no draft
+  std::string path_, draft_;  // equal: written directly, or already named
   bool nameless_ = false;
   int file_ = -1;
 };
