@@ -111,8 +111,9 @@ def has(modules: Iterable[Any], name: str) -> bool:
 
 def known_functions() -> str:
     """The names in the tables of functions by which a user can call them."""
+    of_aten = [name.removesuffix(".dim") for name in (*BY_ATEN, *composed.BY_TORCH)]
     torch_names = {name.replace("linalg_", "linalg.").replace("special_", "special.")
-                   for name in (*BY_ATEN, *composed.BY_TORCH) if not name.startswith("_")}
+                   for name in of_aten if not name.startswith("_")}
     modules = {"": (torch, torch.nn.functional, torch.Tensor), "linalg": (torch.linalg,),
                "special": (torch.special,)}
     of_torch = [name for name in torch_names

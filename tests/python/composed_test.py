@@ -285,6 +285,54 @@ def numpy_shape_cases(dtype, shape):
         yield from of_one("take", dtype, (4,), Indices("u8", (2,)), module=np)
 
 
+def along_axis_cases(xp, dtype, shape):
+    """Places of extremes, elements by an index each, products and running sums."""
+    module = {} if xp is torch else {"module": np}
+    rank = len(shape)
+    axes = axes_of(shape) if xp is torch else list(map(by_axis, axes_of(shape)))
+    for each in axes:
+        for name in ("argmax", "argmin"):
+            yield from of_one(name, dtype, shape, **module, **each)
+        yield from of_one("prod", dtype, shape, inputs=[Quarters], **module, **each)
+        if len(each) == 1:
+            for name in ("cumsum", "cumprod"):
+                yield from of_one(name, dtype, shape, inputs=[Quarters], **module, **each)
+            yield from of_one("diff", dtype, shape, **module, **each)
+            yield from of_one("diff", dtype, shape, 2, **module, **each)
+    for wanted in (xp.float64, xp.int32):
+        axis = {"dim" if xp is torch else "axis": 0}
+        for name in ("prod", "cumsum", "cumprod"):
+            yield from of_one(name, dtype, shape, inputs=[Quarters], dtype=wanted, **module, **axis)
+    along = "take_along_dim" if xp is torch else "take_along_axis"
+    for kind in ("s64", "s32", "f32"):
+        for axis in range(-rank - 1, rank + 2):
+            front = axis % (rank + 1)
+            whole, index = ([*shape[:front], n, *shape[front:]] for n in (4, 3))
+            yield from of_one(along, dtype, whole, Indices(kind, index), axis, **module)
+        yield from of_one(along, dtype, (4, *shape), Indices(kind, (7, *shape[:-1], 1)), 0,
+                          **module)
+        if xp is torch:
+            yield from of_one(along, dtype, (4, *shape), Indices(kind, (2, 3)))
+        else:
+            yield from of_one(along, dtype, (4, *shape), Indices(kind, (3,)), None, **module)
+
+
+def torch_along_axis_cases(dtype, shape):
+    yield from along_axis_cases(torch, dtype, shape)
+    for each in axes_of(shape)[1:]:
+        for name in ("max", "min"):
+            for _, function, args, keywords in of_one(name, dtype, shape, **each):
+                yield f"{name}.dim", function, args, keywords
+    yield "max.dim", torch.max, [In(dtype, (*shape, 4), 1), -1], {}
+    for axis in range(-len(shape) - 1, len(shape) + 2):
+        front = axis % (len(shape) + 1)
+        whole = [*shape[:front], 4, *shape[front:]]
+        for size in (whole, [2] * len(whole), [*shape[:front], 9, *shape[front:]]):
+            yield from of_one("gather", dtype, whole, axis, Indices("s64", size))
+    yield from of_one("gather", dtype, (), 0, Indices("s64", (1,)))
+    yield from of_one("gather", dtype, (1,), 0, Indices("s64", ()))
+
+
 # Sums that begin with 0 or with the first product: -0.0 differs.
 SIGNLESS.update(composed.BY_TORCH, composed.BY_NUMPY)
 COARSE.add("cosine_similarity")
@@ -293,7 +341,7 @@ COARSE.add("cosine_similarity")
 REFUSED = re.compile(
     r"diagonal|'nuc'|ord=\S+ over 2 axes|is outside|mode='(reflect|edge)'"
     r"|product of dtype (s8|u8|bool)|operands of dtypes"
-    r"|numpy \w+\(.*tensor with 0 axes|decide differently")
+    r"|numpy \w+\(.*tensor with 0 axes|decide differently|dtype uint64")
 
 
 def cases_of(found):
@@ -327,6 +375,9 @@ class Composed(unittest.TestCase):
         cases += [case for dtype in ("f32", "bf16", "f64", "s32", "bool")
                   for shape in shapes_for(dtype, SHAPES)
                   for case in statistic_cases(dtype, shape)]
+        cases += [case for dtype in ("bf16", "f32", "f64", "u8", "s64", "bool")
+                  for shape in shapes_for(dtype, SHAPES)
+                  for case in torch_along_axis_cases(dtype, shape)]
         self.check("torch", cases_of(cases), lambda tensor: tensor, composed.BY_TORCH, 8000)
 
     def test_numpy(self):
@@ -336,6 +387,9 @@ class Composed(unittest.TestCase):
         cases += [case for dtype in ("f32", "f64", "s32", "bool")
                   for shape in shapes_for(dtype, SHAPES)
                   for case in numpy_statistic_cases(dtype, shape)]
+        cases += [case for dtype in ("f32", "u8", "s64", "bool")
+                  for shape in shapes_for(dtype, SHAPES)
+                  for case in along_axis_cases(np, dtype, shape)]
         self.check("numpy", cases_of(cases), lambda tensor: tensor.numpy(), composed.BY_NUMPY, 3000)
 
     def test_no_function_has_two_rows(self):

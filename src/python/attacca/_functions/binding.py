@@ -15,7 +15,7 @@ from .table import Refused, Row
 # An argument's name -> the names that a row may have for it; the first that the row has is used.
 _SYNONYMS = {
     "input": ("self",), "a": ("self",), "x": ("self",), "x1": ("self",), "tensor": ("self",),
-    "ary": ("self",), "array": ("self",), "A": ("self",), "m": ("self",),
+    "ary": ("self",), "arr": ("self",), "array": ("self",), "A": ("self",), "m": ("self",),
     "x2": ("other",), "y": ("other",), "other": ("mat2", "tensor"),
     "batch1": ("mat1",), "batch2": ("mat2",),
     "axis": ("dim", "dims"), "axes": ("dims",), "axis0": ("dim0",), "axis1": ("dim1",),
@@ -66,6 +66,9 @@ _NUMPY_METHODS = {name: _signature(signature) for name, signature in {
                     where=True: 0),
     "repeat": lambda self, repeats, axis=None: 0,
     "take": lambda self, indices, axis=None, out=None, mode="raise": 0,
+    **dict.fromkeys(("argmax", "argmin"), lambda self, axis=None, out=None, *, keepdims=False: 0),
+    "prod": lambda self, axis=None, dtype=None, out=None, keepdims=False, initial=1, where=True: 0,
+    **dict.fromkeys(("cumsum", "cumprod"), lambda self, axis=None, dtype=None, out=None: 0),
 }.items()}
 _UFUNC_DEFAULTS = {"out": None, "where": True, "casting": "same_kind", "order": "K", "dtype": None,
                    "subok": True,

@@ -144,9 +144,17 @@ def _row(record: Record, framework: str, name: str, run: Any, args: Sequence[Any
     """The row of a function, and its call as the row's writer takes it."""
     known, others = (BY_ATEN, composed.BY_TORCH) if framework == "torch" else (BY_NUMPY,
                                                                                composed.BY_NUMPY)
+    by_axis = f"{name}.dim"
+    if by_axis in others and _has_axis(args, keywords):
+        return others[by_axis], composed.Composer(record, framework, name, run, args, keywords)
     if name in known:
         return known[name], TraceCall(record, framework, name, run, args, keywords)
     return others[name], composed.Composer(record, framework, name, run, args, keywords)
+
+
+def _has_axis(args: Sequence[Any], keywords: dict[str, Any]) -> bool:
+    """Whether a call of torch's max or min is the overload that reduces one axis."""
+    return isinstance(args[1], int) if len(args) > 1 else bool({"dim", "axis"} & set(keywords))
 
 
 def is_known(name: str, framework: str) -> bool:
@@ -196,6 +204,8 @@ def _agreed(record: Record, ways: Sequence[Way], args: Sequence[Any]) -> tuple[A
 
     def seen(each: Any) -> Any:
         (made, dtype), statements = each
+        if not isinstance(made, (Made, list)):  # stand-ins
+            return object()
         return [(m.text, list(m.sizes()))
                 for m in (made if isinstance(made, list) else [made])], dtype, statements
     if any(seen(each) != seen(found[0]) for each in found[1:]):

@@ -51,7 +51,7 @@ def _dot(call: Composer, self: Any, b: Any) -> Any:
 
 @composes("", "vdot")
 def _vdot(call: Composer, self: Any, b: Any) -> Any:
-    return _flat(call, self) @ _flat(call, b)
+    return call.flat(self) @ call.flat(b)
 
 
 @composes("inner", "inner")
@@ -64,13 +64,8 @@ def _inner(call: Composer, self: Any, other: Any) -> Any:
 
 @composes("outer ger", "outer")
 def _outer(call: Composer, self: Any, vec2: Any) -> Any:
-    a, b = _flat(call, self), _flat(call, vec2)
+    a, b = call.flat(self), call.flat(vec2)
     return call.with_axis(a, 1) * b
-
-
-def _flat(call: Composer, x: Any) -> Any:
-    sizes = call.sizes(x)
-    return call.reshaped(x, [merged(sizes)] if len(sizes) else [1])
 
 
 @composes("linalg_vecdot", "vecdot")

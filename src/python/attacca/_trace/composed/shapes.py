@@ -4,7 +4,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._functions.parts import slice_size, sliced
 from ..._functions.table import Refused
 from ..._functions.values import (
     FLOATS,
@@ -16,7 +15,7 @@ from ..._functions.values import (
     literal,
 )
 from ..._functions.views import concatenated
-from .table import Composer, composes, merged
+from .table import Composer, composes
 
 # ---- Joining
 
@@ -105,7 +104,7 @@ def _repeated(call: Composer, x: Any, axis: int, count: int, new_axis: int) -> A
 def _repeat_interleave(call: Composer, self: Any, repeats: Any, dim: Any = None) -> Any:
     if not isinstance(repeats, int) or repeats < 0:
         raise Refused(f"the argument repeats={repeats!r}")
-    x = call.reshaped(self, [merged(call.sizes(self))]) if dim is None else self
+    x = call.flat(self) if dim is None else self
     axis = 0 if dim is None else call.axis(self, dim)
     return _repeated(call, x, axis, repeats, axis + 1)
 
@@ -175,8 +174,7 @@ def _roll(call: Composer, self: Any, shifts: Any, dims: Any = None) -> Any:
     if dims is None or dims in ((), []):
         if len(steps) != 1:
             raise Refused(f"the argument shifts={shifts} without axes")
-        flat = call.reshaped(self, [merged(sizes)] if len(sizes) else [1])
-        return call.reshaped(_rolled(call, flat, 0, steps[0]), list(sizes))
+        return call.reshaped(_rolled(call, call.flat(self), 0, steps[0]), list(sizes))
     axes = [call.axis(self, d, "dims") for d in integers(dims, "dims")]
     if len(steps) == 1 and call.framework == "numpy":
         steps = steps * len(axes)
@@ -192,14 +190,8 @@ def _rolled(call: Composer, x: Any, axis: int, step: int) -> Any:
     shift = step % extent if extent else 0
     if shift == 0:
         return x
-    return _joined(call, [_range(call, x, axis, extent - shift, extent),
-                          _range(call, x, axis, 0, extent - shift)], axis)
-
-
-def _range(call: Composer, x: Any, axis: int, begin: int, end: int) -> Any:
-    sizes = list(call.sizes(x))
-    sizes[axis] = slice_size(sizes[axis], begin, end, 1)
-    return call.keep(sliced(call, x, axis, begin, end), call.dtype(x), sizes)
+    return _joined(call, [call.range(x, axis, extent - shift, extent),
+                          call.range(x, axis, 0, extent - shift)], axis)
 
 
 @composes("narrow", "")
@@ -208,7 +200,7 @@ def _narrow(call: Composer, self: Any, dim: int, start: Any, length: int) -> Any
         raise Refused(f"the argument start={start!r}")
     axis = call.axis(self, dim)
     begin = start % fixed(call.sizes(self)[axis], "narrow") if start < 0 else start
-    return _range(call, self, axis, begin, begin + length)
+    return call.range(self, axis, begin, begin + length)
 
 
 # ---- Picking
@@ -232,8 +224,7 @@ def _take(call: Composer, self: Any, indices: Any, dim: Any = None) -> Any:
     if not call.is_tensor(indices):
         raise Refused(f"the argument indices={indices!r}: give an array")
     if dim is None:
-        sizes = call.sizes(self)
-        return taken(call, call.reshaped(self, [merged(sizes)] if len(sizes) else [1]), 0, indices)
+        return taken(call, call.flat(self), 0, indices)
     if not call.sizes(self):
         raise Refused("an index of a scalar")
     return taken(call, self, call.axis(self, dim), indices)
@@ -340,7 +331,7 @@ def _padded(call: Composer, x: Any, axis: int, before: int, after: int, fill: st
     """An axis with more elements at its ends, or, for negative numbers, fewer."""
     if before < 0 or after < 0:
         extent = fixed(call.sizes(x)[axis], "a pad")
-        x = _range(call, x, axis, max(-before, 0), extent - max(-after, 0))
+        x = call.range(x, axis, max(-before, 0), extent - max(-after, 0))
     sizes = list(call.sizes(x))
     def margin(width: int) -> list[Any]:
         wide = [*sizes[:axis], width, *sizes[axis + 1:]]

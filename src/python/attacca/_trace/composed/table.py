@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from ..._arguments import LONG_NAMES
+from ..._functions.parts import slice_size, sliced
 from ..._functions.reductions import reduced
 from ..._functions.table import Made, Refused, Row
 from ..._functions.values import FLOATS, Extent, axis_of, known_dtype
@@ -30,8 +31,8 @@ Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 def composes(torch: str, numpy: str = "") -> Callable[[Writer], Writer]:
     """Registers the decorated function as a writer; ``torch`` and ``numpy`` are names separated by
-    spaces. Its first parameter is the :class:`Composer`, the others are the arguments that it
-    takes."""
+    spaces, such as ``max.dim`` for an overload that takes the place of another row's function. Its
+    first parameter is the :class:`Composer`, the others are the arguments that it takes."""
     def decorate(write: Writer) -> Writer:
         row = Row(tuple(torch.split()), tuple(numpy.split()), write,
                   tuple(inspect.signature(write).parameters)[1:])
@@ -69,6 +70,17 @@ class Composer(TraceCall):
         if same_sizes(sizes, self.sizes(x)):
             return x
         return self.made(self.reshape(self.text(x), lambda: sizes), self.dtype(x))
+
+    def flat(self, x: Any) -> Any:
+        """The tensor as one axis."""
+        sizes = self.sizes(x)
+        return self.reshaped(x, [merged(sizes)] if len(sizes) else [1])
+
+    def range(self, x: Any, axis: int, begin: int, end: int) -> Any:
+        """The elements of an axis from ``begin`` up to ``end``."""
+        sizes = list(self.sizes(x))
+        sizes[axis] = slice_size(sizes[axis], begin, end, 1)
+        return self.keep(sliced(self, x, axis, begin, end), self.dtype(x), sizes)
 
     def broadcasted(self, x: Any, sizes: Sequence[int]) -> Any:
         if same_sizes(sizes, self.sizes(x)):
