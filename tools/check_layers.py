@@ -50,7 +50,7 @@ RANKS = {
     "cli": [["."], ["explain"], ["run"], ["bench", "bundle", "kernel", "onnxruntime", "tune"]],
 }
 MOST_UNITS = 16
-# Includes that go upward: who asks chooses what stands in the place of a name.
+# Includes that go upward: the shared config includes the weights.cuh of the kernel's own folder.
 CHOSEN = {("templates/kernels/wgmma/config.cuh", f"templates/kernels/{folder}/weights.cuh")
           for folder in ("grouped", "grouped_codes", "packed", "wide")}
 # The kernels' include directories.

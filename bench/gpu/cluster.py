@@ -76,8 +76,8 @@ def tune(gpus, rows, folder):
     tuned = attacca.tune(LAYER, M=rows, cluster="auto", progress=progress, export=choices)
     end = time.perf_counter()
     tasks = [float(each) for each in re.findall(r" in ([0-9.]+) s: ", progress.getvalue())]
-    failed = [decision.source for each in tuned for decision in each.decisions
-              if decision.source.startswith("failed: ")]
+    failed = [f"failed: {decision.remark}" for each in tuned for decision in each.decisions
+              if decision.source == "failed"]
     return {"start": ready - begin, "seconds": end - ready, "tasks": tasks, "failed": failed,
             "keys": keys_in(choices)}
 

@@ -324,10 +324,11 @@ ATTACCA_API attacca_status* attacca_instance_run(const attacca_instance* instanc
 typedef struct attacca_decision {
   const char* candidate; /* "wgmma_tn_128x256x64_2x1_f1_d16 splits=2", "unfused algorithm=3" */
   /* "measured", "bundle", "plan", "database", "shipped", "model", "only way"; of a kernel of the
-   * caller's own "analysis" */
+   * caller's own "analysis"; "fallback": the kernel that was chosen could not be made */
   const char* source;
   double seconds; /* where known, else 0 */
   double unfused_seconds;
+  const char* remark; /* why it was not measured, or what failed; "": nothing did */
 } attacca_decision;
 
 ATTACCA_API size_t attacca_instance_decision_count(const attacca_instance* instance);

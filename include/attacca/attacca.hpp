@@ -460,7 +460,8 @@ struct TensorInfo {
 struct Decision {
   std::string candidate, source;
   double seconds = 0, unfused_seconds = 0;  // where known, else 0
-  int together = 1;  // how many regions are computed by one launch: this one's
+  int together = 1;    // how many regions are computed by one launch: this one's
+  std::string remark;  // why it was not measured, or what failed; usually empty
 };
 
 struct Workspace {
@@ -526,7 +527,7 @@ class Instance {
       attacca_decision made = {};
       if (!Status(attacca_instance_decision(handle(), i, &made))) break;
       all.push_back({made.candidate, made.source, made.seconds, made.unfused_seconds,
-                     attacca_instance_decision_together(handle(), i)});
+                     attacca_instance_decision_together(handle(), i), made.remark});
     }
     return all;
   }

@@ -62,7 +62,8 @@ class Plan {
   Result<run::Bundle> bundle() const;
 
  private:
-  // The strides by which a variant's graph differs; none: it does not. Outputs': only on a GPU.
+  // The strides by which a variant's graph differs from the plan's; empty: it does not. Strides of
+  // outputs differ only on a GPU.
   struct Difference {
     InputStrides inputs;
     run::OutputStrides outputs;

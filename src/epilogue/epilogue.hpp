@@ -54,9 +54,9 @@ struct Input {
   Access access;
   // Set: the access's row is the one that the index names. The domain is then [M, N].
   std::optional<RowIndex> rows = {};
-  // Set, of a Row or a Scalar: the row of each group of a grouped product's rows begins so many
-  // elements after the one before it. Rows of no group read the last group's. The domain is then
-  // [M, N].
+  // Set, of a Row or a Scalar of a grouped product: each group reads its own row. The distance
+  // between the rows of two groups, in elements. Rows of no group read the last group's. The domain
+  // is then [M, N].
   std::optional<ir::Dim> group_stride = {};
 };
 

@@ -82,7 +82,7 @@ struct Placement {
 struct Binding {
   std::vector<Placement> inputs;   // one an input of the epilogue
   std::vector<Placement> outputs;  // one an output
-  // Of the indices of the inputs whose rows one names, in the order of these inputs.
+  // Where the index is of each input whose rows an index names, in the order of these inputs.
   std::vector<Placement> indices = {};
 };
 

@@ -92,7 +92,9 @@ struct Class {
   std::vector<ClassId> users;  // whose normal form refers to this class
   // Of a polynomial in exp(class): that class. kNone: it is something else.
   ClassId exponential_of;
-  uint64_t ops = 0;  // a set: which ops occur in it, down to but not inside their arguments
+  // A filter of the ops that occur in it, down to but not inside their arguments: an op whose bit
+  // is clear does not occur. Several ops share a bit.
+  uint64_t ops = 0;
   bool saturated = false;
 };
 inline uint64_t op_bit(ir::Op op) {

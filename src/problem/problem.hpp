@@ -89,8 +89,8 @@ struct Problem {
   std::vector<Product> products;
   std::optional<KernelPart> kernel;
   epilogue::Epilogue epilogue;  // canonical
-  // Of how many rows each of views.indices names some, row_stride apart. All bytes of a row that
-  // does not exist are 0xff.
+  // For each of views.indices: the number of rows that it may name, which are row_stride apart. All
+  // bytes of a row that does not exist are 0xff.
   std::vector<int64_t> named_rows;
   // An accumulator among the epilogue's inputs has no memory, and its view and address are not
   // used, unless a user's kernel stores its result there. An operand of a user's kernel is one row

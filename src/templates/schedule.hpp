@@ -1,4 +1,4 @@
-// How a kernel's blocks and warps share the work: what the cost model tells kernels apart by.
+// How a kernel's blocks and warps share the work. The cost model has a formula for each schedule.
 #pragma once
 
 #include <cstdint>

@@ -11,13 +11,14 @@ namespace {
 
 // kTie and kSettings: of the pairs that cost at most 0.25 % of speed on average, one by which
 // processes choose alike most often (tests/tune/alike_test.cpp).
-constexpr double kTie = 1.0175;      // times the fastest: these tie
-constexpr double kSettings = 1.015;  // times so much, other settings compare
-constexpr double kKept = 1.025;      // an earlier choice is kept
-constexpr double kUnsure = 0.004;    // so near kTie chance decides; more rounds are timed
-constexpr double kNear = 1.03;       // may tie in the next round
-constexpr double kClose = 1.06;      // may win under load, at other clock rates
-constexpr size_t kNearOfAKind = 6;   // of a kind are timed again
+// Each factor is of the fastest candidate's time.
+constexpr double kTie = 1.0175;      // candidates within it tie
+constexpr double kSettings = 1.015;  // times of other settings of one kernel count this much longer
+constexpr double kKept = 1.025;      // an earlier choice within it is kept
+constexpr double kUnsure = 0.004;    // so near to kTie chance decides: more rounds are timed
+constexpr double kNear = 1.03;       // candidates within it may tie in the next round
+constexpr double kClose = 1.06;      // candidates within it may win under load, at other clocks
+constexpr size_t kNearOfAKind = 6;   // trials of each kind that run again
 constexpr size_t kContendersOfAKind = 3, kNearContenders = 10;
 constexpr size_t kMostUnsure = 6;
 constexpr int kFirstRounds = 3, kLastRounds = 21;

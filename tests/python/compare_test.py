@@ -172,14 +172,15 @@ class Compared(unittest.TestCase):
                 self.assertEqual(graph.measuring.compiled, compiled)
 
     def test_what_is_expected_to_gain_nothing_is_not_timed(self):
-        def modelled(candidate, source="model"):
-            return lambda region, options: (Decision(candidate, source, 0, 0),)
-        for candidate, source, timed in [("unfused", "model", False), ("a_template", "model", True),
-                                         ("unfused absorbed=1", "model", True),
-                                         ("unfused", "model, not measured: busy", True),
-                                         ("unfused", "database", True)]:
+        def modelled(candidate, source="model", remark=""):
+            return lambda region, options: (Decision(candidate, source, 0, 0, remark=remark),)
+        for candidate, source, remark, timed in [
+                ("unfused", "model", "", False), ("a_template", "model", "", True),
+                ("unfused absorbed=1", "model", "", True),
+                ("unfused", "model", "not measured: busy", True),
+                ("unfused", "database", "", True)]:
             graph = self.compile([LOSES, LOSES] if timed else [], 36, tuning="measure",
-                                 decide=modelled(candidate, source))
+                                 decide=modelled(candidate, source, remark))
             self.assertEqual(len(self.reasons(graph)), 4)
             for reason in self.reasons(graph):
                 self.assertIn("Inductor must win" if timed else "not timed: no kernel", reason)

@@ -39,13 +39,13 @@ TEST(ForgottenTemplate, InAPlanIsAMiss) {
   const Decision first = decided({.tuning = Tuning::Model});
   const std::string taken = first.candidate.kernel;
   ASSERT_NE(taken, "");
-  EXPECT_EQ(first.source, "model");
+  EXPECT_EQ(first.source, Source::Model);
   for (const std::string kernel : kForgotten) {
     const Decision again = decided({.choices = {{first.key, choice_of(kernel)}}});
     EXPECT_EQ(again.candidate.kernel, taken);
     EXPECT_EQ(again.source, first.source) << kernel;
   }
-  EXPECT_EQ(decided({.choices = {{first.key, choice_of(taken)}}}).source, "plan");
+  EXPECT_EQ(decided({.choices = {{first.key, choice_of(taken)}}}).source, Source::Plan);
 }
 
 TEST(ForgottenTemplate, InTheDatabaseIsAMiss) {
@@ -59,7 +59,7 @@ TEST(ForgottenTemplate, InTheDatabaseIsAMiss) {
     EXPECT_EQ(again.source, first.source) << kernel;
   }
   ASSERT_TRUE(database->store(first.key, choice_of(first.candidate.kernel)));
-  EXPECT_EQ(decided().source, "database");
+  EXPECT_EQ(decided().source, Source::Database);
 }
 
 }  // namespace

@@ -73,7 +73,7 @@ TEST(Together, ProjectionsOfOneInput) {
   EXPECT_EQ(launches(plan), 1);
   for (const Decision& decision : plan.instance->decisions()) {
     EXPECT_LT(decision.joint->seconds, decision.joint->apart_seconds);
-    EXPECT_EQ(decision.joint->source, "model");
+    EXPECT_EQ(decision.joint->source, Source::Model);
     EXPECT_EQ(decision.used(), decision.joint->candidate);
   }
 }
@@ -122,12 +122,12 @@ TEST(Together, MeasuredItIsKept) {
   const Made measured = made(kProjections, options);
   ASSERT_EQ(together(measured), (Counts{3, 3, 3}));
   const JointLaunch& joint = *measured.instance->decisions()[0].joint;
-  EXPECT_EQ(joint.source, "measured");
+  EXPECT_EQ(joint.source, Source::Measured);
   EXPECT_NEAR(joint.apart_seconds / joint.seconds, 3, 0.1);
   options.tuning = Tuning::Known;
   const Made again = made(kProjections, options);
   ASSERT_EQ(together(again), (Counts{3, 3, 3}));
-  EXPECT_EQ(again.instance->decisions()[0].joint->source, "database");
+  EXPECT_EQ(again.instance->decisions()[0].joint->source, Source::Database);
   EXPECT_EQ(again.instance->decisions()[0].used(), joint.candidate);
   // Stored as slower, it is not used, although the model expects a gain.
   auto database = tune::Database::open();

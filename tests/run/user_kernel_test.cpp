@@ -131,7 +131,7 @@ Result<Decided> decide(const std::string& text, const CudaOptions& options = {},
   ATTACCA_TRY(const auto instance, plan.instance({{"M", 100}}));
   for (const Decision& each : instance->decisions()) {
     if (!each.region->kernel) continue;
-    decided.decision += fmt::format("{} ({})", to_string(each.candidate), each.source);
+    decided.decision += fmt::format("{} ({})", to_string(each.candidate), to_string(each.source));
     for (const launch::Exclusion& excluded : each.excluded)
       decided.reasons += excluded.reason + "\n";
   }
@@ -241,7 +241,7 @@ TEST(UserKernel, FusedAndUnfusedAreMeasuredInTurns) {
   ASSERT_TRUE(instance) << to_string(instance.error());
   ASSERT_EQ((*instance)->decisions().size(), 1u);
   const Decision& decision = (*instance)->decisions()[0];
-  EXPECT_EQ(decision.source, "measured");
+  EXPECT_EQ(decision.source, Source::Measured);
   EXPECT_EQ(to_string(decision.candidate), "user_kernel");
   EXPECT_NEAR(decision.seconds, 1.5e-3, 1e-6);
   EXPECT_NEAR(decision.unfused_seconds, 3e-3, 1e-6);
@@ -260,7 +260,7 @@ TEST(UserKernel, AKnownChoiceIsTaken) {
   const auto other = second->instance({{"M", 99}});  // of the same bucket
   ASSERT_TRUE(other) << to_string(other.error());
   EXPECT_EQ(to_string((*other)->decisions()[0].candidate), "unfused");
-  EXPECT_EQ((*other)->decisions()[0].source, "plan");
+  EXPECT_EQ((*other)->decisions()[0].source, Source::Plan);
   EXPECT_EQ(second->toolbox()->user_kernels().analyses(), 1);
 }
 

@@ -182,8 +182,8 @@ attacca_status* attacca_instance_decision(const attacca_instance* instance, size
       return fail(fmt::format("no decision {}: there are {}", index, instance->candidates.size()),
                   "index", "count from 0");
     const attacca::run::Decision& made = instance->instance->decisions()[index];
-    *decision = {instance->candidates[index].c_str(), made.source.c_str(), made.seconds,
-                 made.unfused_seconds};
+    *decision = {instance->candidates[index].c_str(), to_string(made.source).data(), made.seconds,
+                 made.unfused_seconds, made.remark.c_str()};
     return {};
   });
 }

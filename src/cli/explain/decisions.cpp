@@ -8,7 +8,7 @@ namespace {
 std::string times(const run::Decision& decision) {
   if (decision.joint)
     return fmt::format(", {}{:.2f} us, apart {:.2f} us",
-                       decision.joint->source == "model" ? "expected " : "",
+                       decision.joint->source == run::Source::Model ? "expected " : "",
                        decision.joint->seconds * 1e6, decision.joint->apart_seconds * 1e6);
   if (decision.expected_unfused_seconds > 0)
     return fmt::format(", unfused expected {:.2f} us, fused {:.2f} us",
@@ -39,8 +39,9 @@ std::string decisions_text(std::span<const run::Decision> decisions,
                            const fuse::Partition& partition) {
   std::string text = decisions.empty() ? "" : "\n";
   for (const run::Decision& each : decisions) {
-    text += fmt::format("region {} by {} ({}{})\n", run::region_number(each, partition), how(each),
-                        each.joint ? each.joint->source : each.source, times(each));
+    text += fmt::format("region {} by {} ({}{}{})\n", run::region_number(each, partition),
+                        how(each), to_string(each.joint ? each.joint->source : each.source),
+                        each.remark.empty() ? "" : ", " + each.remark, times(each));
     // There are many templates; `explain` lists them.
     if (each.region->kernel)
       for (const launch::Exclusion& excluded : each.excluded)

@@ -118,7 +118,7 @@ std::optional<Known> known_mod(Node& node, const std::vector<Known>& in) {
   return node.integer("fmod", 0) != 0 ? std::nullopt : elementwise(in, remainder);
 }
 std::optional<Known> known_equal(Node& node, const std::vector<Known>& in) {
-  const std::vector<Dim>& slices = node.lengths().of_slices;
+  const std::vector<Dim>& slices = node.assumptions().of_slices;
   const auto differ = [&](const Dim& extent, const Dim& number) {
     return number.maybe_value().value_or(0) < 0 &&
            std::find(slices.begin(), slices.end(), extent) != slices.end();

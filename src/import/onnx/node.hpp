@@ -13,7 +13,7 @@ using Handler = Result<Outputs> (*)(Node&);
 // Computes a node whose inputs are all known while importing; nullopt: not this case.
 using KnownHandler = std::optional<Known> (*)(Node&, const std::vector<Known>&);
 
-// A row of onnx_ops.def.
+// A row of ops.def.
 struct OpRow {
   std::string_view name;
   int first, last;  // opsets
@@ -25,13 +25,15 @@ struct OpRow {
 
 inline constexpr int64_t kMaxKnownElements = 4096;
 
-// What a model may count on: that an axis of a symbol is not shorter than a number by which it is
-// sliced, and that extents which an op needs equal are, where they have different symbols.
-struct Lengths {
-  bool may_be_short = true;
-  bool may_differ = true;
-  bool clamped = false;   // a slice was read that a short axis clamps
-  bool differed = false;  // extents were read that need be equal
+// What is assumed of sizes that are symbols. A first reading assumes nothing, so that it also holds
+// for an axis shorter than a slice's bound and for different symbols that are unequal, and notes
+// which of these it met. If it fails, the model is read again, which assumes what would have
+// helped.
+struct SizeAssumptions {
+  bool allow_short = true;
+  bool allow_unequal = true;
+  bool met_short = false;    // a slice was read that a short axis clamps
+  bool met_unequal = false;  // extents were read that need be equal
   // Extents of slices such as M - 1, which a plan checks not to be negative.
   std::vector<ir::Dim> of_slices = {};
 };
@@ -39,21 +41,21 @@ struct Lengths {
 class Node {
  public:
   Node(ir::Graph& graph, const onnx::NodeProto& proto, int64_t opset, const OpRow& row,
-       std::vector<Entry*> inputs, const std::string& directory, Lengths& lengths)
+       std::vector<Entry*> inputs, const std::string& directory, SizeAssumptions& assumptions)
       : graph_(graph),
         proto_(proto),
         opset_(opset),
         row_(row),
         inputs_(std::move(inputs)),
         directory_(directory),
-        lengths_(lengths) {}
+        assumptions_(assumptions) {}
 
   ir::Graph& graph() { return graph_; }
   const onnx::NodeProto& proto() const { return proto_; }
   int64_t opset() const { return opset_; }
   ir::Op op() const { return row_.op; }
   const std::string& directory() const { return directory_; }
-  Lengths& lengths() { return lengths_; }
+  SizeAssumptions& assumptions() { return assumptions_; }
 
   // Inputs. An empty name in the file counts as absent.
   size_t inputs() const { return inputs_.size(); }
@@ -102,7 +104,7 @@ class Node {
   const OpRow& row_;
   std::vector<Entry*> inputs_;  // null: absent
   const std::string& directory_;
-  Lengths& lengths_;
+  SizeAssumptions& assumptions_;
   std::optional<Error> attribute_error_;
 };
 

@@ -53,8 +53,12 @@ struct Scope {
 class Importer {
  public:
   Importer(onnx::ModelProto& model, const std::string& directory, const FixedInputs& fixed,
-           const ir::SymbolValues& sizes, Lengths& lengths)
-      : model_(model), directory_(directory), fixed_(fixed), sizes_(sizes), lengths_(lengths) {}
+           const ir::SymbolValues& sizes, SizeAssumptions& assumptions)
+      : model_(model),
+        directory_(directory),
+        fixed_(fixed),
+        sizes_(sizes),
+        assumptions_(assumptions) {}
 
   Result<ir::Graph> run() {
     ATTACCA_TRY(functions_, Functions::of(model_));
@@ -235,7 +239,7 @@ class Importer {
     const OpRow* row = find_op(domain, proto.op_type(), opset);
     if (row == nullptr) return fail(fmt::format("opset {} has no such op", opset));
     ATTACCA_TRY_VOID(check_sixteen_bits(proto, *row, inputs));
-    Node node(graph_, proto, opset, *row, inputs, directory_, lengths_);
+    Node node(graph_, proto, opset, *row, inputs, directory_, assumptions_);
     Result<Outputs> outputs = handle_known(node, *row);
     if (node.attribute_error()) return tl::make_unexpected(*node.attribute_error());
     return outputs;
@@ -382,7 +386,7 @@ class Importer {
   const std::string& directory_;
   const FixedInputs& fixed_;
   const ir::SymbolValues& sizes_;
-  Lengths& lengths_;
+  SizeAssumptions& assumptions_;
   ir::Graph graph_;
   NameSet names_, symbols_;
   std::map<std::string, std::string> dim_params_;
@@ -398,14 +402,14 @@ class Importer {
 template <class Read>
 Result<ir::Graph> import_model(const Read& read, const std::string& directory,
                                const FixedInputs& fixed, const ir::SymbolValues& sizes) {
-  for (Lengths lengths;;) {
+  for (SizeAssumptions assumed;;) {
     ATTACCA_TRY(const auto model, read());  // the importer takes the weights out of the model
-    auto graph = Importer(*model, directory, fixed, sizes, lengths).run();
+    auto graph = Importer(*model, directory, fixed, sizes, assumed).run();
     if (graph) return graph;
-    if (lengths.may_be_short && lengths.clamped)
-      lengths = {.may_be_short = false, .may_differ = lengths.may_differ};
-    else if (lengths.may_differ && lengths.differed)
-      lengths = {.may_be_short = lengths.may_be_short, .may_differ = false};
+    if (assumed.allow_short && assumed.met_short)
+      assumed = {.allow_short = false, .allow_unequal = assumed.allow_unequal};
+    else if (assumed.allow_unequal && assumed.met_unequal)
+      assumed = {.allow_short = assumed.allow_short, .allow_unequal = false};
     else
       return graph;
   }

@@ -35,9 +35,9 @@ struct Bounds {
 // 0: x[-0:] is all of x.
 Dim from_the_end(Node& node, const Dim& bound, const Dim& extent) {
   const Dim back = Dim(0) - bound;
-  if (extent == back || ir::lower_bound(back).value_or(0) > 0 || !node.lengths().may_be_short)
+  if (extent == back || ir::lower_bound(back).value_or(0) > 0 || !node.assumptions().allow_short)
     return extent - back;
-  node.lengths().clamped = true;
+  node.assumptions().met_short = true;
   return extent * ir::minimum(back, 1) - back;
 }
 
@@ -74,7 +74,7 @@ Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low,
 // The same for an axis that may be shorter than the numbers by which it is sliced. The first
 // element and all others count as known to be there: x[:1] has 1, x[1:] one fewer than x.
 void clamp_to_length(Node& node, ir::SliceRange& range, const Dim& extent) {
-  if (!node.lengths().may_be_short) return;
+  if (!node.assumptions().allow_short) return;
   const bool forward = range.step > 0;
   const Dim last = forward ? extent : extent - 1;
   const auto clamped = [&](const Dim& at, int64_t low) {
@@ -85,7 +85,7 @@ void clamp_to_length(Node& node, ir::SliceRange& range, const Dim& extent) {
   if (exact.begin == range.begin && exact.end == range.end) return;
   exact.end = forward ? ir::maximum(exact.begin, exact.end) : ir::minimum(exact.begin, exact.end);
   range = std::move(exact);
-  node.lengths().clamped = true;
+  node.assumptions().met_short = true;
 }
 
 Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
@@ -118,7 +118,7 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     attrs.ranges[static_cast<size_t>(axis)] = std::move(range);
   }
   ATTACCA_TRY(const Value sliced, node.graph().add(Op::Slice, {x}, std::move(attrs)));
-  std::vector<Dim>& known = node.lengths().of_slices;
+  std::vector<Dim>& known = node.assumptions().of_slices;
   const Shape left = node.shape(sliced);
   for (size_t axis = 0; axis < left.size(); ++axis) {
     const Dim& extent = left[axis];
@@ -192,8 +192,8 @@ std::optional<Expr> reshape_alike(Node& node, Value x, std::vector<Dim> wanted, 
   if (begin.is(0)) return std::nullopt;
   const auto target = reshape_target(from, std::move(wanted), allow_zero);
   if (!target || !(ir::element_count(*target) == count)) return std::nullopt;
-  node.lengths().differed = true;
-  if (node.lengths().may_differ) return std::nullopt;
+  node.assumptions().met_unequal = true;
+  if (node.assumptions().allow_unequal) return std::nullopt;
   return reshape(flat_part(node, x, begin, count), *target);
 }
 
@@ -362,8 +362,8 @@ Expr of_extent(Node& node, const Expr& x, int64_t axis, const Dim& extent) {
   if (!x.value || axis >= node.rank(*x.value)) return x;
   const Dim has = node.shape(*x.value)[static_cast<size_t>(axis)];
   if ((has - extent).is_static()) return x;  // equal, or never
-  node.lengths().differed = true;
-  if (node.lengths().may_differ) return x;
+  node.assumptions().met_unequal = true;
+  if (node.assumptions().allow_unequal) return x;
   const Dim begin = beyond_if_unequal(has, extent, has);
   return slice_axis(x, axis, begin, begin + extent);
 }

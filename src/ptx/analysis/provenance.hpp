@@ -32,8 +32,8 @@ struct Origin {
   friend auto operator<=>(const Origin&, const Origin&) = default;
 };
 
-// All origins that a value may have: none for a constant. Either of several, or of a sum's parts
-// where it is unknown which one is the pointer.
+// The origins that a value may have; a constant has none. A sum has those of both its terms where
+// it is unknown which one is the pointer.
 class Provenance {
  public:
   Provenance() = default;

@@ -18,11 +18,14 @@ class Decision(NamedTuple):
         source: Where the choice comes from. "measured": timed now; "database": timed earlier on
             this machine; "plan" or "bundle": stored in the plan's file, without or with kernels;
             "shipped": came with Attacca; "model": the cost model; "only way": there was one
-            candidate; "analysis": a kernel of your own, by the analysis of its code.
+            candidate; "analysis": a kernel of your own, by the analysis of its code; "fallback":
+            the kernel that was chosen could not be made; "failed": there is no choice, since
+            tuning on a cluster failed.
         seconds: The measured time of one call, in seconds; 0: not known.
         unfused_seconds: The same of the unfused path; 0: not known.
         together: How many regions are computed by one launch, this one's: products of one input
             may be launched together. 1: it alone.
+        remark: Why it was not measured, or what failed; usually "".
     """
 
     candidate: str
@@ -30,6 +33,7 @@ class Decision(NamedTuple):
     seconds: float
     unfused_seconds: float
     together: int = 1
+    remark: str = ""
 
 
 class Plan:
@@ -175,5 +179,6 @@ class Instance:
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """How each region is computed on a GPU; empty on the CPU."""
-        return tuple(Decision(d.candidate, d.source, d.seconds, d.unfused_seconds, d.together)
+        return tuple(Decision(d.candidate, d.source, d.seconds, d.unfused_seconds, d.together,
+                              d.remark)
                      for d in self._core.decisions())

@@ -121,7 +121,7 @@ def tune_problem(problem: Problem, device: str, tuning: str, seconds: float) -> 
 def decision_of(found: Mapping[str, Any]) -> Decision:
     """The decision of :func:`tune_problem`'s result."""
     return Decision(found["candidate"], found["source"], found["seconds"],
-                    found["unfused_seconds"])
+                    found["unfused_seconds"], remark=found.get("remark", ""))
 
 
 def combinations(sizes: Mapping[str, Sequence[int]]) -> list[dict[str, int]]:

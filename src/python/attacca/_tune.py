@@ -63,7 +63,8 @@ def tune(graph: Models, *, device: Device = "cuda", mode: Mode = "fp32", again: 
 
     Returns:
         One :class:`Tuned` for each combination of sizes, model by model. On a cluster, a region
-        that could not be tuned has a decision whose source is "failed: " and the reason.
+        that could not be tuned has a decision whose source is "failed", with the reason as its
+        remark.
 
     Raises:
         Error: As :func:`attacca.compile`; a symbol is missing or unknown; a size is negative; the

@@ -87,9 +87,9 @@ _TAKEN = set(tune.__kwdefaults__ or {}) | {"graph"}
 def _print(found: Iterable[Tuned]) -> int:
     """Prints a summary; returns how many regions failed."""
     decisions = [decision for tuned in found for decision in tuned.decisions]
-    failed = [decision for decision in decisions if decision.source.startswith("failed")]
-    for reason in sorted({decision.source for decision in failed}):
-        print(reason)
+    failed = [decision for decision in decisions if decision.source in ("failed", "fallback")]
+    for reason in sorted({decision.remark for decision in failed}):
+        print(f"failed: {reason}")
     fused = sum(decision.seconds > 0 and not decision.candidate.startswith("unfused")
                 for decision in decisions)
     print(f"{len(decisions)} regions: {fused} fused, {len(decisions) - fused - len(failed)} "

@@ -46,7 +46,7 @@ bool measures(Tuning tuning) {
 
 // Writes the choice into the decision, if its candidate may be taken.
 bool take(const StepContext& context, const problem::Problem& problem, const tune::Choice& choice,
-          const char* source, Decision& decision) {
+          Source source, Decision& decision) {
   Candidate candidate = choice.candidate;
   if (!is_at_hand(context, problem, candidate)) return false;
   decision.candidate = std::move(candidate);
@@ -63,7 +63,7 @@ bool decide_by_bundle(const StepContext& context, const problem::Problem& proble
   if (!context.options().bundle) return false;
   for (const KnownChoice& known : context.options().bundle->choices)
     if (known.key.problem == decision.key.problem && known.key.shape == decision.key.shape &&
-        take(context, problem, known.choice, "bundle", decision))
+        take(context, problem, known.choice, Source::Bundle, decision))
       return true;
   return false;
 }
@@ -80,19 +80,19 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
                      Decision& decision) {
   for (const KnownChoice& known : context.options().choices)
     if (known.key == decision.key && is_enough(context, known.choice) &&
-        take(context, problem, known.choice, "plan", decision))
+        take(context, problem, known.choice, Source::Plan, decision))
       return true;
   const auto found = tune::Database::open().and_then(
       [&](tune::Database&& database) { return database.find(decision.key); });
   if (!found) warn(found.error());
   const tune::Choice* own = found && *found && is_enough(context, **found) ? &**found : nullptr;
-  if (own && !own->quick && take(context, problem, *own, "database", decision)) return true;
+  if (own && !own->quick && take(context, problem, *own, Source::Database, decision)) return true;
   const auto shipped = tune::ShippedChoices::get().find(
       decision.key, tune::fingerprints(context.toolbox()->catalog()));
-  if (shipped && !shipped->quick && take(context, problem, *shipped, "shipped", decision))
+  if (shipped && !shipped->quick && take(context, problem, *shipped, Source::Shipped, decision))
     return true;
-  if (own && own->quick && take(context, problem, *own, "database", decision)) return true;
-  return shipped && shipped->quick && take(context, problem, *shipped, "shipped", decision);
+  if (own && own->quick && take(context, problem, *own, Source::Database, decision)) return true;
+  return shipped && shipped->quick && take(context, problem, *shipped, Source::Shipped, decision);
 }
 
 // Keeps the templates whose kernels the bundle has; all of them if it has none.
@@ -143,7 +143,7 @@ Status measure(const StepContext& context, const fuse::Region& region,
   decision.unfused_seconds = tuned.choice.unfused_seconds;
   decision.quick = tuned.choice.quick;
   decision.modelled = std::move(options.modelled);
-  decision.source = "measured";
+  decision.source = Source::Measured;
   decision.trials = std::move(tuned.trials);
   decision.excluded = std::move(tuned.excluded);
   // If the database cannot be written, the next process measures again; this one goes on.
@@ -156,13 +156,17 @@ Status measure(const StepContext& context, const fuse::Region& region,
   return {};
 }
 
+std::string not_measured(const Status& measured) {
+  return fmt::format("not measured: {}", measured.error().what);
+}
+
 // The tail joins a user's kernel where it may, unless that was measured to be slower or, where
 // nothing was measured, there is a doubt.
 Status decide_kernel(const StepContext& context, const fuse::Region& region,
                      const problem::Problem& problem, Decision& decision) {
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
                                                            context.options().tune_options.filter));
-  decision.source = "analysis";
+  decision.source = Source::Analysis;
   decision.excluded = std::move(fused.excluded);
   if (fused.ranked.empty()) return {};
   if (asks_what_is_known(context.options().tuning) && decide_by_known(context, problem, decision))
@@ -173,7 +177,7 @@ Status decide_kernel(const StepContext& context, const fuse::Region& region,
                 fused.doubt.empty() ? fused.ranked.front() : Candidate{}, decision);
     if (measured) return {};
     // A kernel may fail on made-up data.
-    decision.source = fmt::format("analysis, not measured: {}", measured.error().what);
+    decision.remark = not_measured(measured);
   }
   if (fused.doubt.empty())
     decision.candidate = std::move(fused.ranked.front());
@@ -246,15 +250,14 @@ Status decide_invariant(const StepContext& context, const fuse::Region& region,
     decision = std::move(known);
     return {};
   }
-  std::string model = "model";
   if (measures(context.options().tuning) && !fused.ranked.empty()) {
     const Status measured =
         measure(context, region, problem, fused, fused.ranked.front(), decision);
     if (measured || context.options().tuning == Tuning::Always) return measured;
-    model += fmt::format(", not measured: {}", measured.error().what);
+    decision.remark = not_measured(measured);
   }
   prefer_built(context, problem, fused);
-  decision.source = fused.ranked.empty() ? "only way" : model;
+  decision.source = fused.ranked.empty() ? Source::OnlyWay : Source::Model;
   if (!fused.ranked.empty()) {
     decision.candidate = std::move(fused.ranked.front());
     decision.expected_seconds = decision.expected_fused_seconds = fused.expected.front();
@@ -268,7 +271,7 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
                    const problem::Problem& problem, Decision& decision) {
   const bool is_pointwise = problem.products.empty() && !problem.kernel;
   if (context.options().tuning == Tuning::Unfused || is_pointwise || problem.empty()) {
-    decision.source = "only way";
+    decision.source = Source::OnlyWay;
     return {};
   }
   decision.key =
@@ -280,16 +283,15 @@ Status decide_into(const StepContext& context, const fuse::Region& region,
     return {};
   ATTACCA_TRY(launch::Candidates fused, tune::ways_to_fuse(context.toolbox(), problem,
                                                            context.options().tune_options.filter));
-  std::string model = "model";
   if (measures(context.options().tuning) && !is_in_vain(context, problem, fused)) {
     const Status measured =
         measure(context, region, problem, fused, modelled(context, problem, fused), decision);
     // `Always` reports a failed measurement. Otherwise a plan is made without it.
     if (measured || context.options().tuning == Tuning::Always) return measured;
-    model += fmt::format(", not measured: {}", measured.error().what);
+    decision.remark = not_measured(measured);
   }
   prefer_built(context, problem, fused);
-  decision.source = fused.ranked.empty() ? "only way" : model;
+  decision.source = fused.ranked.empty() ? Source::OnlyWay : Source::Model;
   if (!fused.ranked.empty()) decide_by_model(context, problem, fused, decision);
   decision.excluded = std::move(fused.excluded);
   return {};

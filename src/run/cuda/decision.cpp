@@ -19,6 +19,13 @@ json::Value trials_json(std::span<const tune::Trial> trials) {
 
 }  // namespace
 
+std::string_view to_string(Source source) {
+  static constexpr std::string_view kNames[] = {"measured", "bundle",   "plan",
+                                                "database", "shipped",  "model",
+                                                "analysis", "only way", "fallback"};
+  return kNames[static_cast<size_t>(source)];
+}
+
 size_t region_number(const Decision& decision, const fuse::Partition& partition) {
   return static_cast<size_t>(decision.region.get() - partition.regions.data()) + 1;
 }
@@ -34,15 +41,16 @@ json::Value decision_json(const Decision& decision, size_t region) {
   json::Value entry = json::Value::object()
                           .set("region", region)
                           .set("candidate", to_string(decision.used()))
-                          .set("source", decision.source)
+                          .set("source", to_string(decision.source))
                           .set("seconds", decision.seconds)
                           .set("unfused_seconds", decision.unfused_seconds);
+  if (!decision.remark.empty()) entry.set("remark", decision.remark);
   if (decision.modelled) entry.set("modelled", to_string(*decision.modelled));
   if (decision.gathers_before) entry.set("gathers_before", true);
   if (decision.widens_before) entry.set("widens_before", true);
   if (decision.joint)
     entry.set("together", decision.joint->regions)
-        .set("together_source", decision.joint->source)
+        .set("together_source", to_string(decision.joint->source))
         .set("together_seconds", decision.joint->seconds)
         .set("apart_seconds", decision.joint->apart_seconds);
   if (decision.expected_seconds > 0) entry.set("expected_seconds", decision.expected_seconds);

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "fuse/fuse.hpp"
@@ -13,11 +14,25 @@
 
 namespace attacca::run {
 
+// Where a choice comes from.
+enum class Source {
+  Measured,  // now
+  Bundle,    // stored in a bundle, or below in a plan's file, a database, or the installation
+  Plan,
+  Database,
+  Shipped,
+  Model,
+  Analysis,  // of a user's kernel
+  OnlyWay,
+  Fallback,  // the unfused path, since the kernel that was chosen could not be made
+};
+std::string_view to_string(Source source);  // "measured", "only way"
+
 // One launch that computes several regions (together.hpp).
 struct JointLaunch {
   launch::Candidate candidate;
   size_t regions = 2;
-  std::string source;  // as Decision::source
+  Source source = Source::Model;
   // Of the launch, and of one for each region: measured, or what the model expects.
   double seconds = 0, apart_seconds = 0;
 };
@@ -29,9 +44,9 @@ struct Decision {
   std::optional<JointLaunch> joint = {};
   bool gathers_before = false;  // a kernel gathers rows of A before the candidate's
   bool widens_before = false;   // a kernel widens weights in codes before the candidate's
-  // "measured", "bundle", "plan", "database", "shipped", "model", "only way"
-  std::string source;
-  tune::ChoiceKey key;                      // its key in the database
+  Source source = Source::OnlyWay;
+  std::string remark;   // why it was not measured, or what failed; empty: nothing did
+  tune::ChoiceKey key;  // its key in the database
   double seconds = 0, unfused_seconds = 0;  // where measured, else 0
   bool quick = false;                       // measured by a quick tuning
   // Where the model chose, else 0: of the choice, and of the two that it chose from, 0 if unknown.
@@ -50,11 +65,11 @@ struct Decision {
 size_t region_number(const Decision& decision, const fuse::Partition& partition);
 
 // {"region", "candidate" (that is used), "source", "seconds", "unfused_seconds", "problem",
-// "shape",
-//  "trials": [{"candidate", "final", "seconds" or "failed"}],
-//  "excluded": [{"template", "reason"}]}, and, where they are set, "modelled", "expected_seconds",
-// "expected_fused_seconds", "expected_unfused_seconds", "gathers_before", "widens_before",
-// "together", "together_source", "together_seconds" and "apart_seconds", and "not_stored".
+//  "shape", "trials": [{"candidate", "final", "seconds" or "failed"}],
+//  "excluded": [{"template", "reason"}]}, and, where they are set, "remark", "modelled",
+// "expected_seconds", "expected_fused_seconds", "expected_unfused_seconds", "gathers_before",
+// "widens_before", "together", "together_source", "together_seconds" and "apart_seconds", and
+// "not_stored".
 // `region`: its number.
 json::Value decision_json(const Decision& decision, size_t region);
 // A list of them. `partition`: that of the decisions' regions.

@@ -47,7 +47,8 @@ Result<CudaStep> step_as_decided(const StepContext& context, const problem::Prob
   auto step = make_step(context, problem, decision.candidate);
   if (!step && decision.candidate.kind == CandidateKind::Fused && !problem.batch_invariant) {
     // The unfused path is always possible. It sums in another order.
-    decision.source =
+    decision.source = Source::Fallback;
+    decision.remark =
         fmt::format("{} failed: {}", to_string(decision.candidate), step.error().what);
     decision.candidate = {};
     decision.gathers_before = names_rows(problem);

@@ -125,11 +125,11 @@ tune::ChoiceKey key_of(const StepContext& context, const std::vector<problem::Pr
 
 // What was measured before, if anything.
 std::optional<tune::Choice> known_choice(const StepContext& context, const tune::ChoiceKey& key,
-                                         std::string& source) {
-  source = "database";
+                                         Source& source) {
+  source = Source::Database;
   if (auto database = tune::Database::open())
     if (auto found = database->find(key); found && *found) return *found;
-  source = "shipped";
+  source = Source::Shipped;
   return tune::ShippedChoices::get().find(key, tune::fingerprints(context.toolbox()->catalog()));
 }
 
@@ -163,7 +163,7 @@ std::optional<tune::Choice> measured_choice(const StepContext& context,
 }
 
 // The launch of a measured choice; nothing if launches apart were faster.
-std::optional<JointLaunch> as_measured(const tune::Choice& choice, const std::string& source,
+std::optional<JointLaunch> as_measured(const tune::Choice& choice, Source source,
                                        const std::vector<Joint>& ranked, size_t regions) {
   const auto found = std::find_if(ranked.begin(), ranked.end(), [&](const Joint& each) {
     return each.candidate == choice.candidate;
@@ -260,18 +260,19 @@ std::optional<JointLaunch> decide_together(const StepContext& context,
   if (ranked.empty()) return std::nullopt;
   const Tuning tuning = context.options().tuning;
   const tune::ChoiceKey key = key_of(context, problems);
-  std::string source;
+  Source source = Source::Database;
   if (tuning == Tuning::Known || tuning == Tuning::Measure)
     if (const auto known = known_choice(context, key, source))
       return as_measured(*known, source, ranked, problems.size());
   const bool measures = tuning == Tuning::Measure || tuning == Tuning::Always;
   if (measures && !context.options().tune_options.quick)
     if (const auto chosen = measured_choice(context, regions, decisions, ranked, key))
-      return as_measured(*chosen, "measured", ranked, problems.size());
+      return as_measured(*chosen, Source::Measured, ranked, problems.size());
   const double apart = expected_apart(context, problems, decisions);
   if (ranked[0].expected >= kJointGain * apart && may_be_apart(context, problems, decisions))
     return std::nullopt;
-  return JointLaunch{ranked[0].candidate, problems.size(), "model", ranked[0].expected, apart};
+  return JointLaunch{ranked[0].candidate, problems.size(), Source::Model, ranked[0].expected,
+                     apart};
 }
 
 }  // namespace attacca::run

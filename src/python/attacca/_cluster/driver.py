@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
         if problem.key is None:
             return ONLY_WAY
         if problem.key in self.failures:
-            return Decision("", f"failed: {self.failures[problem.key]}", 0, 0)
+            return Decision("", "failed", 0, 0, remark=self.failures[problem.key])
         if problem.key in self.decided:
             return decision_of(self.decided[problem.key])
         row, now = self.rows[problem.key], problem.key in self.finished
@@ -245,9 +245,6 @@ def _without_times(finished: task.Finished) -> task.Finished:
     return finished._replace(found={**finished.found, "trials": failed})
 
 
-_NOT_MEASURED = "model, not measured: "
-
-
 def _failure(finished: task.Finished, machine: Machine) -> str:
     """Why there is no choice for the machine; empty: there is one, or none is needed."""
     if finished.failure:
@@ -256,8 +253,8 @@ def _failure(finished: task.Finished, machine: Machine) -> str:
     if finished.machine != machine:
         return (f"tuned on {finished.node}, whose GPU and tools are {finished.machine.device}, "
                 f"{finished.machine.tools}, and not {machine.device}, {machine.tools}")
-    source: str = finished.found["source"]
-    return source[len(_NOT_MEASURED):] if source.startswith(_NOT_MEASURED) else ""
+    remark: str = finished.found.get("remark", "")
+    return remark
 
 
 def _said(finished: task.Finished, outcome: Outcome) -> str:

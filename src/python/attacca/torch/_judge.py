@@ -129,11 +129,9 @@ class _Chosen(NamedTuple):
 
     def is_modelled(self) -> bool:
         """Whether the model chose what tuning, with more time, may choose otherwise."""
-        start = "model" if self.no_time else _TIMED_OUT
-        return any(decision.source.startswith(start) for decision in self.decisions)
+        return any(decision.source == "model" and (self.no_time or decision.remark)
+                   for decision in self.decisions)
 
-
-_TIMED_OUT = "model, not measured"  # the start of a decision's source
 
 # Chooses and builds a region's kernels; raises Error. It may take so many seconds to tune; 0: it
 # tunes nothing.
@@ -416,7 +414,8 @@ def _gains_nothing(chosen: _Chosen, region: Region) -> bool:
     ATen does not take products of the dtype from that library. A product alone that was not timed,
     although there was time, is expected to gain less than noise.
     """
-    modelled = all(decision.source == "model" for decision in chosen.decisions)
+    modelled = all(decision.source == "model" and not decision.remark
+                   for decision in chosen.decisions)
     unfused = all(_UNFUSED.fullmatch(decision.candidate) for decision in chosen.decisions)
     if is_atens(region):
         return modelled and (unfused or not chosen.no_time)
