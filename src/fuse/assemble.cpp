@@ -73,7 +73,7 @@ class Assembly {
       work_.owner[node.id] = Workspace::kFree;
       return;
     }
-    if (work_.packed)
+    if (work_.options.quantized_operands)
       if (const auto scaled = scaled_operands(facts_, node)) {
         const std::vector<Value>& of_a = graph_[scaled->of[0]].operands;
         if (gathered_a(work_, node)) {
@@ -195,10 +195,10 @@ class Assembly {
 
   std::string lone_reason(Value node) const {
     const ir::Node& n = graph_[node];
-    if (n.op == Op::GroupedMatMul && !work_.grouped)
+    if (n.op == Op::GroupedMatMul && !work_.options.grouped)
       return "the device has no kernel that computes ops after a grouped product";
     if (is_product(n.op)) return gemm_obstacle(graph_, node);
-    if (n.op == Op::Kernel) return work_.fusing ? "no op follows it" : "fusing is off";
+    if (n.op == Op::Kernel) return work_.options.fuse ? "no op follows it" : "fusing is off";
     if (is_pointwise(n.op) && !is_view_op(n.op)) return dtype_obstacle(graph_, node);
     if (is_view_op(n.op))
       return facts_.is_output[node.id]
@@ -220,7 +220,8 @@ class Assembly {
     for (const Draft& draft : work_.drafts) {
       const Value root = draft.root();
       if (draft.kind == RegionKind::Gemm && draft.members.size() == 1 && !explained[root.id])
-        work_.refusals.push_back({root, root, work_.fusing ? "no op follows it" : "fusing is off"});
+        work_.refusals.push_back(
+            {root, root, work_.options.fuse ? "no op follows it" : "fusing is off"});
     }
   }
 

@@ -9,7 +9,7 @@ using ir::Value;
 
 // Whether products alone read the node, and their kernels compute it.
 bool is_inner(const Workspace& work, Value node) {
-  if (!work.packed || work.facts.is_output[node.id]) return false;
+  if (!work.options.quantized_operands || work.facts.is_output[node.id]) return false;
   std::vector<Value> readers = work.facts.users[node.id];
   while (!readers.empty()) {
     const Value reader = readers.back();
@@ -53,7 +53,7 @@ void draft_one(Workspace& work, RegionKind kind, Value root, bool growing) {
 }
 
 bool scales_blocks(const Workspace& work, Value matmul) {
-  return work.packed && scaled_operands(work.facts, matmul).has_value();
+  return work.options.quantized_operands && scaled_operands(work.facts, matmul).has_value();
 }
 
 // Whether there are kernels for a gate of such products: not of packed weights or bytes, and of
@@ -66,7 +66,7 @@ bool may_gate(const Workspace& work, Value matmul) {
 bool is_gemm(const Workspace& work, Value node) {
   const ir::Op op = work.graph()[node].op;
   return work.schedule.scheduled(node) &&
-         (op == ir::Op::MatMul || (op == ir::Op::GroupedMatMul && work.grouped)) &&
+         (op == ir::Op::MatMul || (op == ir::Op::GroupedMatMul && work.options.grouped)) &&
          gemm_obstacle(work.graph(), node).empty();
 }
 

@@ -385,7 +385,7 @@ std::optional<Value> widened_weights(const Facts& facts, Value matmul) {
 }
 
 std::optional<Value> inner_weights(const Workspace& work, Value matmul) {
-  if (!work.packed) return std::nullopt;
+  if (!work.options.quantized_operands) return std::nullopt;
   if (const auto packed = packed_weights(work.facts, matmul)) return packed;
   return widened_weights(work.facts, matmul);
 }
@@ -401,16 +401,19 @@ Gemm describe_gemm(const Workspace& work, Value matmul) {
   const Shape matrices = gemm.groups ? Shape{gemm.groups->count} : gemm.batch;
   gemm.a = operand_of(facts, matmul, 0, gemm.batch);
   gemm.b = operand_of(facts, matmul, 1, matrices);
-  if (const auto packed = work.packed ? packed_weights(facts, matmul) : std::nullopt) {
+  if (const auto packed =
+          work.options.quantized_operands ? packed_weights(facts, matmul) : std::nullopt) {
     const auto layout = ir::packed_layout(facts.graph[*packed].get<ir::UnpackAttrs>());
     ATTACCA_CHECK(layout.has_value(), "an unpack op of no layout");
     gemm.b.packed = *layout;
     gemm.b.source = facts.graph[*packed].operands[0];
   }
-  if (const auto widened = work.packed ? widened_weights(facts, matmul) : std::nullopt)
+  if (const auto widened =
+          work.options.quantized_operands ? widened_weights(facts, matmul) : std::nullopt)
     gemm.b = matrices_of(facts, facts.graph[*widened].operands[0],
                          standing_of(facts, node.operands[1]) == Standing::Transposed, gemm.batch);
-  if (const auto scaled = work.packed ? scaled_operands(facts, matmul) : std::nullopt)
+  if (const auto scaled =
+          work.options.quantized_operands ? scaled_operands(facts, matmul) : std::nullopt)
     scale_operands(facts, *scaled, matrices, gemm);
   if (auto gathered = gathered_a(work, matmul)) {
     gemm.a.source = gathered->source;

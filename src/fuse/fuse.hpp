@@ -33,9 +33,9 @@ struct Codes {
 // A row or column axis of extent 1 has the stride that a next one would have.
 struct GemmOperand {
   ir::Value source;
+  // Bytes that the product widens to A's dtype of 16 bits have their own dtype here.
   ir::DType dtype = ir::DType::F32;
   epilogue::Access access;
-  // Bytes that the product widens to A's dtype of 16 bits have their own dtype here.
   // Set for a packed B: the layout of `source`. dtype and access describe the unpacked weights.
   std::optional<ir::PackedLayout> packed = {};
   // Set for both operands, which are 8-bit floats, or for neither. The product of two blocks is
@@ -109,8 +109,8 @@ struct FuseOptions {
   bool fuse = true;  // false: every op its own region, the unfused path
   Reductions reductions = Reductions::All;
   // Whether products read packed weights, bytes that are cast to A's dtype, and the operands of
-  // scale_blocks by themselves.
-  bool packed = false;
+  // scale_blocks by themselves. Weights in codes have options of their own below.
+  bool quantized_operands = false;
   // Whether grouped products start regions.
   bool grouped = true;
   // Whether products read rows by an index and add rows of results by one.

@@ -71,13 +71,14 @@ std::optional<GatheredRows> gathered_a(const Workspace& work, Value matmul) {
   if (!is_product(work.graph()[matmul].op)) return std::nullopt;
   const Value a = work.graph()[matmul].operands[0];
   const View& view = work.facts.views[a.id];
-  if (work.packed)
+  if (work.options.quantized_operands)
     if (const auto scaled = scaled_operands(work.facts, matmul))
-      return work.grouped_rows && work.graph()[matmul].op == Op::GroupedMatMul
+      return work.options.grouped_rows && work.graph()[matmul].op == Op::GroupedMatMul
                  ? rows_of_blocks(work.facts, scaled->of[0])
                  : std::nullopt;
-  const bool grouped = work.grouped_rows && only_grouped_products_read(work.facts, view.source);
-  if (!work.rows && !grouped) return std::nullopt;
+  const bool grouped =
+      work.options.grouped_rows && only_grouped_products_read(work.facts, view.source);
+  if (!work.options.rows && !grouped) return std::nullopt;
   const ir::Shape& shape = work.graph().type(view.source).shape;
   if (work.graph().type(a).shape != shape || work.graph().type(matmul).shape.size() != 2 ||
       !is_dense(work.facts, view.source, view.access))
@@ -88,7 +89,8 @@ std::optional<GatheredRows> gathered_a(const Workspace& work, Value matmul) {
 std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
                                              Value operand, const Frame* frame) {
   const bool products = draft.kind == RegionKind::Gemm || draft.kind == RegionKind::GatedGemm;
-  if (!work.indexed_operands || !products || draft.frames.domain().size() != 2) return std::nullopt;
+  if (!work.options.indexed_operands || !products || draft.frames.domain().size() != 2)
+    return std::nullopt;
   const View& view = work.facts.views[operand.id];
   auto found = rows_of(work.facts, view.source);
   if (!found) return std::nullopt;
@@ -129,7 +131,7 @@ std::optional<RowsOfGroups> operand_of_groups(const Workspace& work, const Draft
 
 std::optional<Value> coded_weights(const Workspace& work, Value matmul) {
   const Op op = work.graph()[matmul].op;
-  const bool wanted = work.codes || (work.grouped_codes && op == Op::GroupedMatMul);
+  const bool wanted = work.options.codes || (work.options.grouped_codes && op == Op::GroupedMatMul);
   if (!wanted || !is_product(op)) return std::nullopt;
   const Value b = work.graph()[matmul].operands[1];
   const View& view = work.facts.views[b.id];

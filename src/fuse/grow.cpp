@@ -69,7 +69,7 @@ class Growth {
     if (work_.owner[node.id] != Workspace::kFree)
       return fmt::format("{} already belongs to another region", label(node));
     const Op op = graph_[node].op;
-    const bool adds = op == Op::ScatterAdd && work_.rows;
+    const bool adds = op == Op::ScatterAdd && work_.options.rows;
     const Frame* frame = draft_.frames.root();
     std::string reason = ir::is_reduction(op) ? reduction_obstacle(node)
                          : adds               ? adding_obstacle(node)
@@ -106,7 +106,7 @@ class Growth {
   // `frame`: set to the node's.
   std::string pointwise_obstacle(Value node, const Frame*& frame) const {
     const ir::Node& n = graph_[node];
-    const bool moves = work_.transposes && !is_kernel() && moves_elements(n.op);
+    const bool moves = work_.options.transposes && !is_kernel() && moves_elements(n.op);
     if (!is_pointwise(n.op) && !moves)
       return is_kernel() && is_view_op(n.op) ? other_places(node) : structural_reason(graph_, node);
     for (const Value operand : n.operands)
@@ -182,8 +182,8 @@ class Growth {
 
   std::string reduction_obstacle(Value node) const {
     const ir::Node& n = graph_[node];
-    if (work_.reductions == Reductions::None ||
-        (work_.reductions == Reductions::Amax && !is_amax_of_matrix(n)))
+    if (work_.options.reductions == Reductions::None ||
+        (work_.options.reductions == Reductions::Amax && !is_amax_of_matrix(n)))
       return "the device has no kernel that reduces in a region";
     const Value operand = n.operands[0];
     if (draft_.kind == RegionKind::Pointwise || is_kernel()) return structural_reason(graph_, node);

@@ -1,19 +1,25 @@
 #include "fuse/workspace.hpp"
 
 namespace attacca::fuse {
+namespace {
+
+// An option that needs others is set only if they are, too.
+FuseOptions normalized(const FuseOptions& options) {
+  FuseOptions result = options;
+  const bool fuse = options.fuse, grouped = options.grouped;
+  result.rows = options.rows && fuse;
+  result.indexed_operands = (options.rows || options.indexed_operands) && fuse;
+  result.grouped_rows = options.grouped_rows && grouped && fuse;
+  result.codes = options.codes && fuse;
+  result.grouped_codes = options.grouped_codes && grouped && fuse;
+  result.transposes = options.transposes && fuse;
+  return result;
+}
+
+}  // namespace
 
 Partition partition(ir::Graph graph, const FuseOptions& options) {
-  Workspace work(graph);
-  work.fusing = options.fuse;
-  work.reductions = options.reductions;
-  work.packed = options.packed;
-  work.grouped = options.grouped;
-  work.rows = options.rows && options.fuse;
-  work.indexed_operands = (options.rows || options.indexed_operands) && options.fuse;
-  work.grouped_rows = options.grouped_rows && options.grouped && options.fuse;
-  work.codes = options.codes && options.fuse;
-  work.grouped_codes = options.grouped_codes && options.grouped && options.fuse;
-  work.transposes = options.transposes && options.fuse;
+  Workspace work(graph, normalized(options));
   if (options.fuse) {
     draft_kernels(work);
     draft_gemms(work);

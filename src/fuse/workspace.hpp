@@ -113,8 +113,11 @@ struct Draft {
 struct Workspace {
   static constexpr int kFree = -1;
 
-  explicit Workspace(const ir::Graph& graph)
-      : facts(graph), schedule(graph, facts.users, facts.live), owner(graph.size(), kFree) {}
+  Workspace(const ir::Graph& graph, const FuseOptions& options)
+      : options(options),
+        facts(graph),
+        schedule(graph, facts.users, facts.live),
+        owner(graph.size(), kFree) {}
 
   const ir::Graph& graph() const { return facts.graph; }
   bool owns(const Draft& draft, ir::Value value) const { return owner[value.id] == draft.id; }
@@ -128,17 +131,12 @@ struct Workspace {
   // Turns the draft into a region.
   void commit(Draft draft);
 
+  const FuseOptions options;  // each set only if those that it needs are, too
   Facts facts;
   Schedule schedule;
   std::vector<int> owner;
   std::deque<Draft> drafts;
   std::vector<Refusal> refusals;
-  bool fusing = true;
-  Reductions reductions = Reductions::All;  // that may join a region
-  // As in FuseOptions.
-  bool packed = false, grouped = true, rows = false, grouped_rows = false, codes = false;
-  bool indexed_operands = false, grouped_codes = false;
-  bool transposes = false;
   int next_id = 0;
 };
 

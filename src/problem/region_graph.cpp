@@ -5,7 +5,7 @@
 
 #include "fmt/format.h"
 
-#include "fuse/gpu_options.hpp"
+#include "fuse/device_options.hpp"
 #include "ir/text/text.hpp"
 
 namespace attacca::problem {

@@ -1,7 +1,7 @@
 // Weights in codes of integers: which products read them, and which ones weights that another
 // region decodes.
+#include "fuse/device_options.hpp"
 #include "fuse/explain/explain.hpp"
-#include "fuse/gpu_options.hpp"
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {

@@ -1,6 +1,6 @@
 // Operands that are a row for each group of a grouped product's rows, written as gathers by the
 // groups' numbers.
-#include "fuse/gpu_options.hpp"
+#include "fuse/device_options.hpp"
 #include "fuse_testing.hpp"
 #include "support/text/json.hpp"
 

@@ -1,6 +1,6 @@
 // Weights in MXFP4: which products read the codes, and which ones weights that another region
 // widens.
-#include "fuse/gpu_options.hpp"
+#include "fuse/device_options.hpp"
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {

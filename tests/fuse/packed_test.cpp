@@ -9,12 +9,13 @@ const std::string kUnpack =
     "w = unpack(p, [40, 128], weights=s8, bits=4, group=64, scales=bf16, dtype=bf16)\n";
 
 std::string packed(const std::string& body) {
-  return summary(partition_of(graph_text(kInputs, kUnpack + body), {.packed = true}));
+  return summary(partition_of(graph_text(kInputs, kUnpack + body), {.quantized_operands = true}));
 }
 
 TEST(Packed, AProductReadsThem) {
-  const Partition partition = partition_of(
-      graph_text(kInputs, kUnpack + "y = silu(x @ transpose(w) + b)\nreturn y"), {.packed = true});
+  const Partition partition =
+      partition_of(graph_text(kInputs, kUnpack + "y = silu(x @ transpose(w) + b)\nreturn y"),
+                   {.quantized_operands = true});
   EXPECT_EQ(summary(partition), "gemm y = silu(acc + row(b))");
   const Gemm& gemm = partition.regions[0].gemms[0];
   ASSERT_TRUE(gemm.b.packed);

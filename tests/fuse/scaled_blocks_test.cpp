@@ -1,6 +1,6 @@
 // 8-bit floats with scales of blocks: which products read them directly, and which ops compute the
 // scaled numbers.
-#include "fuse/gpu_options.hpp"
+#include "fuse/device_options.hpp"
 #include "fuse_testing.hpp"
 
 namespace attacca::fuse::testing {
@@ -12,7 +12,7 @@ const std::string kNumbers =
     "a = scale_blocks(x, s, [1, 128])\nc = scale_blocks(w, t, [128, 128])\n";
 
 Partition scaled(const std::string& body, const char* inputs = kInputs) {
-  return partition_of(graph_text(inputs, body), {.packed = true});
+  return partition_of(graph_text(inputs, body), {.quantized_operands = true});
 }
 
 TEST(ScaledBlocks, AProductReadsThem) {

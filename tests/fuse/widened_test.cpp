@@ -9,7 +9,7 @@ constexpr const char* kInputs =
     "x: bf16[M, 128], w: s8[40, 128], t: u8[128, 40], s: bf16[40], u: f16[M, 128]";
 
 std::string widened(const std::string& body) {
-  const Partition partition = partition_of(graph_text(kInputs, body), {.packed = true});
+  const Partition partition = partition_of(graph_text(kInputs, body), {.quantized_operands = true});
   EXPECT_TRUE(verify(partition)) << body;
   return summary(partition);
 }
@@ -18,7 +18,7 @@ TEST(Widened, AProductReadsBytesInBothLayouts) {
   const Partition partition = partition_of(graph_text(kInputs,
                                                       "y = (x @ transpose(cast(w, bf16))) * s\n"
                                                       "z = relu(u @ cast(t, f16))\nreturn y, z"),
-                                           {.packed = true});
+                                           {.quantized_operands = true});
   EXPECT_EQ(summary(partition), "gemm y = acc * row(s); gemm z = relu(acc)");
   const GemmOperand& columns = partition.regions[0].gemms[0].b;
   EXPECT_EQ(columns.dtype, ir::DType::S8);

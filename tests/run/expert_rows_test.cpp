@@ -359,7 +359,7 @@ TEST(ExpertRows, AloneWhereKernelsAreMissing) {
       "        base: bf16[T, 32]) {\n"
       "  h = relu(grouped_matmul(gather(x, token), transpose(mxfp4(c, s)), o))\n"
       "  return y = scatter_add(base, token, h)\n}");
-  const fuse::Partition partition = fuse::partition(graph, {.packed = true});
+  const fuse::Partition partition = fuse::partition(graph, {.quantized_operands = true});
   ASSERT_TRUE(fuse::verify(partition));
   const std::string text = fuse::explain_text(partition);
   ASSERT_EQ(partition.regions.size(), 4U) << text;

@@ -3,7 +3,7 @@
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
-#include "fuse/gpu_options.hpp"
+#include "fuse/device_options.hpp"
 #include "ir/text/text.hpp"
 
 namespace attacca::tune::testing {

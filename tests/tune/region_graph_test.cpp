@@ -6,7 +6,7 @@
 #include "gtest/gtest.h"
 
 #include "differential/random_graph.hpp"
-#include "fuse/gpu_options.hpp"
+#include "fuse/device_options.hpp"
 #include "ir/text/text.hpp"
 #include "problem_testing.hpp"
 

@@ -1,6 +1,6 @@
 #include "run/shared/target.hpp"
 
-#include "fuse/gpu_options.hpp"
+#include "fuse/device_options.hpp"
 
 namespace attacca::run {
 namespace {
@@ -21,8 +21,8 @@ Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
 }
 
 fuse::FuseOptions Target::fuse_options() const {
-  if (!device) return {.fuse = fuse, .rows = true, .codes = true, .transposes = true};
-  fuse::FuseOptions options = fuse::gpu_options(fuses_grouped(*device));
+  fuse::FuseOptions options =
+      device ? fuse::gpu_options(fuses_grouped(*device)) : fuse::cpu_options();
   options.fuse = fuse;
   return options;
 }

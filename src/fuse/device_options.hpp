@@ -1,16 +1,19 @@
-// How a graph is cut for a GPU: what a plan's regions, and a region that is read back from text,
-// must agree on.
+// How graphs are cut for each device. A plan's regions, and a region that is read back from text,
+// must agree on it.
 #pragma once
 
 #include "fuse/fuse.hpp"
 
 namespace attacca::fuse {
 
+inline FuseOptions cpu_options() {
+  return {.rows = true, .codes = true, .transposes = true};
+}
+
 // `grouped`: whether there are kernels that multiply groups of rows.
 inline FuseOptions gpu_options(bool grouped = true) {
-  return {.fuse = true,
-          .reductions = Reductions::Amax,
-          .packed = true,
+  return {.reductions = Reductions::Amax,
+          .quantized_operands = true,
           .grouped = grouped,
           .grouped_rows = grouped,
           .indexed_operands = true,
