@@ -1,11 +1,13 @@
-// Makes regions of drafts: decides which values go to memory, which views disappear, and which ops
-// run alone.
+#include "fuse/assemble.hpp"
+
 #include <algorithm>
 
 #include "fmt/format.h"
 
 #include "fuse/emit.hpp"
-#include "fuse/workspace.hpp"
+#include "fuse/gathers.hpp"
+#include "fuse/obstacles.hpp"
+#include "fuse/operands.hpp"
 
 namespace attacca::fuse {
 namespace {
@@ -73,21 +75,20 @@ class Assembly {
       work_.owner[node.id] = Workspace::kFree;
       return;
     }
-    if (work_.options.quantized_operands)
-      if (const auto scaled = scaled_operands(facts_, node)) {
-        const std::vector<Value>& of_a = graph_[scaled->of[0]].operands;
-        if (gathered_a(work_, node)) {
-          need_operands(facts_.views[of_a[0].id].source);
-          need_source(of_a[1]);
-        } else {
-          need_operands(scaled->of[0]);
-        }
-        need_operands(scaled->of[1]);
-        if (graph_[node].op == Op::GroupedMatMul) need_source(graph_[node].operands[2]);
-        return;
+    if (const auto scaled = scaled_operands(work_, node)) {
+      const std::vector<Value>& of_a = graph_[scaled->of[0]].operands;
+      if (gathered_a(work_, node)) {
+        need_operands(facts_.views[of_a[0].id].source);
+        need_source(of_a[1]);
+      } else {
+        need_operands(scaled->of[0]);
       }
-    const auto weights = inner_weights(work_, node);
-    const auto widened = coded_weights(work_, node);
+      need_operands(scaled->of[1]);
+      if (graph_[node].op == Op::GroupedMatMul) need_source(graph_[node].operands[2]);
+      return;
+    }
+    const auto weights = quantized_weights(work_, node);
+    const auto coded = coded_weights(work_, node);
     for (size_t i = 0; i < graph_[node].operands.size(); ++i) {
       const Value operand = graph_[node].operands[i];
       if (weights && facts_.views[operand.id].source == *weights) {
@@ -99,8 +100,8 @@ class Assembly {
         useful_[operand.id] = true;
       else if (graph_[node].op == Op::Kernel)
         needed_[operand.id] = true;  // a user's kernel takes an address, not strides
-      else if (i == 1 && widened)
-        need_operands(*widened);
+      else if (i == 1 && coded)
+        need_operands(*coded);
       else if (reads_gathered(node, i))
         need_gathered(node, operand);
       else

@@ -1,6 +1,9 @@
-// Starts regions: at every matrix product, then at elementwise ops that joined no region.
+#include "fuse/draft.hpp"
+
 #include "fuse/gates.hpp"
-#include "fuse/workspace.hpp"
+#include "fuse/grow.hpp"
+#include "fuse/obstacles.hpp"
+#include "fuse/operands.hpp"
 
 namespace attacca::fuse {
 namespace {
@@ -17,7 +20,7 @@ bool is_inner(const Workspace& work, Value node) {
     if (is_view_op(work.graph()[reader].op) && !work.facts.is_output[reader.id]) {
       const std::vector<Value>& more = work.facts.users[reader.id];
       readers.insert(readers.end(), more.begin(), more.end());
-    } else if (inner_weights(work, reader) != node) {
+    } else if (quantized_weights(work, reader) != node) {
       return false;
     }
   }
@@ -53,13 +56,13 @@ void draft_one(Workspace& work, RegionKind kind, Value root, bool growing) {
 }
 
 bool scales_blocks(const Workspace& work, Value matmul) {
-  return work.options.quantized_operands && scaled_operands(work.facts, matmul).has_value();
+  return scaled_operands(work, matmul).has_value();
 }
 
 // Whether there are kernels for a gate of such products: not of packed weights or bytes, and of
 // scaled blocks in groups alone.
 bool may_gate(const Workspace& work, Value matmul) {
-  if (inner_weights(work, matmul)) return false;
+  if (quantized_weights(work, matmul)) return false;
   return work.graph()[matmul].op == ir::Op::GroupedMatMul || !scales_blocks(work, matmul);
 }
 

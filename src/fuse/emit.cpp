@@ -5,6 +5,8 @@
 
 #include "fmt/format.h"
 
+#include "fuse/gathers.hpp"
+#include "fuse/operands.hpp"
 #include "support/check.hpp"
 
 namespace attacca::fuse {
@@ -19,16 +21,6 @@ using ir::DType;
 using ir::Op;
 using ir::Shape;
 using ir::Value;
-
-DType accumulator_of(const Facts& facts, Value matmul) {
-  const ir::Node& node = facts.graph[matmul];
-  if (node.op == Op::Kernel) return node.type.dtype;
-  const DType a = facts.graph.type(node.operands[0]).dtype;
-  const DType b = facts.graph.type(node.operands[1]).dtype;
-  if (ir::is_integer(a)) return DType::S32;
-  const bool wide = a == DType::F64 || b == DType::F64 || node.type.dtype == DType::F64;
-  return wide ? DType::F64 : DType::F32;
-}
 
 // One-element constants that a double holds exactly become literals of the expression.
 std::optional<double> literal_of(const ir::Node& node) {
@@ -256,184 +248,7 @@ void number_products(Draft& draft, Epilogue& epilogue) {
   draft.gemms = std::move(order);
 }
 
-// A matrix of each batch, or its transpose.
-GemmOperand matrices_of(const Facts& facts, Value value, bool transposed, const ir::Shape& batch) {
-  const View& view = facts.views[value.id];
-  ir::Shape shape = facts.graph.type(value).shape;
-  std::vector<Dim> own = view.access.strides;
-  if (transposed) {
-    std::swap(shape[shape.size() - 2], shape.back());
-    std::swap(own[own.size() - 2], own.back());
-  }
-  ir::Shape whole = batch;
-  whole.insert(whole.end(), shape.end() - 2, shape.end());
-  std::vector<Dim> strides = broadcast_strides(shape, own, whole);
-  // An axis of extent 1 gets the stride that a second row or column would have.
-  Dim &row = strides[strides.size() - 2], &column = strides.back();
-  if (whole.back().is(1)) column = 1;
-  if (whole[whole.size() - 2].is(1)) row = column * whole.back();
-  return {
-      view.source, facts.graph.type(view.source).dtype, {view.access.offset, std::move(strides)}};
-}
-
-GemmOperand operand_of(const Facts& facts, Value matmul, size_t index, const ir::Shape& batch) {
-  return matrices_of(facts, facts.graph[matmul].operands[index], false, batch);
-}
-
-GroupEnds groups_of(const Facts& facts, Value matmul) {
-  const Value offsets = facts.graph[matmul].operands[2];
-  const View& view = facts.views[offsets.id];
-  return {view.source, view.access, facts.graph.type(offsets).shape[0]};
-}
-
-// How an operand accesses a value.
-enum class Standing : uint8_t { AsIs, Transposed, Otherwise };
-
-// `rank`: of a value whose matrices may be transposed.
-Standing standing_of(const Facts& facts, Value operand, size_t rank = 2) {
-  const View& view = facts.views[operand.id];
-  const Shape& shape = facts.graph.type(operand).shape;
-  const Shape& own = facts.graph.type(view.source).shape;
-  if (!view.access.offset.is(0)) return Standing::Otherwise;
-  std::vector<Dim> dense = dense_strides(own);
-  if (shape == own && view.access.strides == dense) return Standing::AsIs;
-  if (own.size() != rank) return Standing::Otherwise;
-  Shape transposed = own;
-  std::swap(transposed[rank - 2], transposed[rank - 1]);
-  std::swap(dense[rank - 2], dense[rank - 1]);
-  const bool is_transposed = shape == transposed && view.access.strides == dense;
-  return is_transposed ? Standing::Transposed : Standing::Otherwise;
-}
-
-// How B accesses a matrix, or the matrices of groups.
-Standing standing_of_b(const Facts& facts, Value matmul) {
-  const ir::Node& product = facts.graph[matmul];
-  return standing_of(facts, product.operands[1], product.op == Op::GroupedMatMul ? 3 : 2);
-}
-
-// A and B by their scale_blocks ops. `matrices`: the axes in front of B's matrices.
-void scale_operands(const Facts& facts, const ScaledOperands& scaled, const Shape& matrices,
-                    Gemm& gemm) {
-  GemmOperand* const operands[] = {&gemm.a, &gemm.b};
-  for (size_t i = 0; i < 2; ++i) {
-    const bool transposed = i == 1 && standing_of_b(facts, gemm.node) == Standing::Transposed;
-    const Shape& batch = i == 0 ? gemm.batch : matrices;
-    const std::vector<Value>& own = facts.graph[scaled.of[i]].operands;
-    *operands[i] = matrices_of(facts, own[0], transposed, batch);
-    GemmOperand scales = matrices_of(facts, own[1], transposed, batch);
-    operands[i]->scales = BlockScales{scales.source, std::move(scales.access)};
-  }
-}
-
 }  // namespace
-
-std::optional<ScaledOperands> scaled_operands(const Facts& facts, Value matmul) {
-  const ir::Node& product = facts.graph[matmul];
-  if (!is_product(product.op)) return std::nullopt;
-  ScaledOperands result;
-  for (size_t i = 0; i < 2; ++i) {
-    const Value operand = product.operands[i];
-    result.of[i] = facts.views[operand.id].source;
-    const ir::Node& node = facts.graph[result.of[i]];
-    if (node.op != Op::ScaleBlocks || node.type.shape.size() < 2 ||
-        !ir::is_fp8(facts.graph.type(node.operands[0]).dtype) ||
-        facts.graph.type(node.operands[1]).dtype != DType::F32)
-      return std::nullopt;
-    const Standing standing = i == 0 ? standing_of(facts, operand) : standing_of_b(facts, matmul);
-    if (standing != Standing::AsIs && (i == 0 || standing != Standing::Transposed))
-      return std::nullopt;
-    std::vector<int64_t> block(node.type.shape.size(), 1);
-    block.back() = kScaleBlock;
-    if (i == 1) block[block.size() - 2] = kScaleBlock;
-    if (node.get<ir::BlocksAttrs>().block != block) return std::nullopt;
-  }
-  return result;
-}
-
-std::optional<Value> packed_weights(const Facts& facts, Value matmul) {
-  if (facts.graph[matmul].op != Op::MatMul) return std::nullopt;
-  const Value operand = facts.graph[matmul].operands[1];
-  const View& view = facts.views[operand.id];
-  const ir::Node& node = facts.graph[view.source];
-  if (node.op != Op::Unpack || facts.graph.type(operand).shape.size() != 2) return std::nullopt;
-  // Kernels begin to read weights before the preceding kernel has ended.
-  const Op from = facts.graph[node.operands[0]].op;
-  if (from != Op::Input && from != Op::Constant) return std::nullopt;
-  const std::vector<Dim> dense = dense_strides(node.type.shape);
-  const bool whole =
-      facts.graph.type(operand).shape == Shape{node.type.shape[1], node.type.shape[0]};
-  const bool transposed = view.access.strides == std::vector<Dim>{dense[1], dense[0]};
-  if (!whole || !transposed || !view.access.offset.is(0)) return std::nullopt;
-  return view.source;
-}
-
-std::optional<Value> widened_weights(const Facts& facts, Value matmul) {
-  const ir::Node& product = facts.graph[matmul];
-  if (product.op != Op::MatMul) return std::nullopt;
-  const View& view = facts.views[product.operands[1].id];
-  const ir::Node& node = facts.graph[view.source];
-  if (node.op != Op::Cast || standing_of(facts, product.operands[1]) == Standing::Otherwise)
-    return std::nullopt;
-  const DType dtype = node.type.dtype, from = facts.graph.type(node.operands[0]).dtype;
-  const bool half = dtype == DType::F16 || dtype == DType::BF16;
-  if (!half || (from != DType::S8 && from != DType::U8)) return std::nullopt;
-  if (facts.graph.type(product.operands[0]).dtype != dtype) return std::nullopt;
-  if (facts.views[product.operands[0].id].source == view.source) return std::nullopt;
-  const Op origin = facts.graph[facts.views[node.operands[0].id].source].op;
-  if (origin != Op::Input && origin != Op::Constant) return std::nullopt;
-  return view.source;
-}
-
-std::optional<Value> inner_weights(const Workspace& work, Value matmul) {
-  if (!work.options.quantized_operands) return std::nullopt;
-  if (const auto packed = packed_weights(work.facts, matmul)) return packed;
-  return widened_weights(work.facts, matmul);
-}
-
-Gemm describe_gemm(const Workspace& work, Value matmul) {
-  const Facts& facts = work.facts;
-  const ir::Node& node = facts.graph[matmul];
-  const ir::Shape& shape = node.type.shape;
-  Gemm gemm;
-  gemm.node = matmul;
-  gemm.batch = ir::Shape(shape.begin(), shape.end() - 2);
-  if (node.op == Op::GroupedMatMul) gemm.groups = groups_of(facts, matmul);
-  const Shape matrices = gemm.groups ? Shape{gemm.groups->count} : gemm.batch;
-  gemm.a = operand_of(facts, matmul, 0, gemm.batch);
-  gemm.b = operand_of(facts, matmul, 1, matrices);
-  if (const auto packed =
-          work.options.quantized_operands ? packed_weights(facts, matmul) : std::nullopt) {
-    const auto layout = ir::packed_layout(facts.graph[*packed].get<ir::UnpackAttrs>());
-    ATTACCA_CHECK(layout.has_value(), "an unpack op of no layout");
-    gemm.b.packed = *layout;
-    gemm.b.source = facts.graph[*packed].operands[0];
-  }
-  if (const auto widened =
-          work.options.quantized_operands ? widened_weights(facts, matmul) : std::nullopt)
-    gemm.b = matrices_of(facts, facts.graph[*widened].operands[0],
-                         standing_of(facts, node.operands[1]) == Standing::Transposed, gemm.batch);
-  if (const auto scaled =
-          work.options.quantized_operands ? scaled_operands(facts, matmul) : std::nullopt)
-    scale_operands(facts, *scaled, matrices, gemm);
-  if (auto gathered = gathered_a(work, matmul)) {
-    gemm.a.source = gathered->source;
-    gemm.a.access = std::move(gathered->access);
-    gemm.a.rows = std::move(gathered->rows);
-  }
-  if (const auto weights = coded_weights(work, matmul)) {
-    gemm.b.source = facts.views[facts.graph[*weights].operands[0].id].source;
-    const std::vector<Value>& operands = facts.graph[*weights].operands;
-    gemm.b.codes = {*ir::code_format(facts.graph, facts.graph[*weights]),
-                    facts.views[operands[1].id].source};
-    if (operands.size() > 2) gemm.b.codes->zeros = facts.views[operands[2].id].source;
-  }
-  gemm.m = shape[shape.size() - 2];
-  gemm.n = shape.back();
-  gemm.k = facts.graph.type(node.operands[0]).shape.back();
-  gemm.accumulator = accumulator_of(facts, matmul);
-  gemm.fast = facts.graph[matmul].get<ir::MatMulAttrs>().fast;
-  return gemm;
-}
 
 Epilogue emit_epilogue(const Workspace& work, Draft& draft, const std::vector<Value>& nodes,
                        const std::vector<Value>& outputs) {

@@ -1,11 +1,9 @@
-// A draft's expression as an epilogue, and a matrix product's operands as strides.
+// A draft's expression as an epilogue.
 #pragma once
 
 #include "fuse/workspace.hpp"
 
 namespace attacca::fuse {
-
-Gemm describe_gemm(const Workspace& work, ir::Value matmul);
 
 // `nodes`: the draft's members, ascending; `outputs`: those that go to memory. Reorders the draft's
 // products as the expression reads them.

@@ -4,6 +4,10 @@
 #include <functional>
 #include <queue>
 
+#include "fuse/grow.hpp"
+#include "fuse/obstacles.hpp"
+#include "fuse/operands.hpp"
+
 namespace attacca::fuse {
 
 using ir::Dim;
@@ -100,7 +104,7 @@ class Halves {
     narrow_ = shape;
     narrow_.back() = *half;
     narrow_count_ = ir::element_count(narrow_);
-    in_blocks_ = work_.options.quantized_operands && scaled_operands(facts_, matmul_).has_value();
+    in_blocks_ = scaled_operands(work_, matmul_).has_value();
     // Each half has scales of its own.
     if (in_blocks_ && !divide(*half, Dim(kScaleBlock))) return std::nullopt;
     // With an extent of 0, all counts would be equal.

@@ -1,4 +1,5 @@
-// Grows a region greedily: the users of its members join where they can.
+#include "fuse/grow.hpp"
+
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -7,7 +8,7 @@
 
 #include "fmt/format.h"
 
-#include "fuse/workspace.hpp"
+#include "fuse/obstacles.hpp"
 
 namespace attacca::fuse {
 namespace {

@@ -1,7 +1,6 @@
-// Reasons that depend only on a node.
-#include "fmt/format.h"
+#include "fuse/obstacles.hpp"
 
-#include "fuse/workspace.hpp"
+#include "fmt/format.h"
 
 namespace attacca::fuse {
 

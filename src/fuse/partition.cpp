@@ -1,3 +1,6 @@
+#include "fuse/assemble.hpp"
+#include "fuse/draft.hpp"
+#include "fuse/user_kernels.hpp"
 #include "fuse/workspace.hpp"
 
 namespace attacca::fuse {

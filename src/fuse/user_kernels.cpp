@@ -1,11 +1,10 @@
-// Tails of users' kernels. These regions are those that the graph allows. Whether the kernel allows
-// them depends on how its PTX uses its output, and the PTX is read when a plan is made for a
-// device.
+#include "fuse/user_kernels.hpp"
+
 #include <algorithm>
 
 #include "fmt/format.h"
 
-#include "fuse/workspace.hpp"
+#include "fuse/grow.hpp"
 
 namespace attacca::fuse {
 namespace {

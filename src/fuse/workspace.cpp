@@ -52,6 +52,10 @@ bool Facts::correspond(ir::Value a, ir::Value b) const {
   return !count[a.id].is(0) || graph.type(a).shape == graph.type(b).shape;
 }
 
+bool Facts::is_dense(ir::Value value, const Access& access) const {
+  return access.offset.is(0) && access.strides == dense_strides(graph.type(value).shape);
+}
+
 bool is_pointwise(Op op) {
   return ir::is_elementwise(op) || op == Op::Cast || op == Op::Reshape || op == Op::Broadcast;
 }

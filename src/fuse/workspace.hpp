@@ -30,6 +30,8 @@ struct Facts {
 
   // Whether two values correspond element for element in row-major order.
   bool correspond(ir::Value a, ir::Value b) const;
+  // Whether an access over a value's axes is that of a contiguous tensor, from its first element.
+  bool is_dense(ir::Value value, const Access& access) const;
 
   const ir::Graph& graph;
   std::vector<bool> live;
@@ -139,71 +141,5 @@ struct Workspace {
   std::vector<Refusal> refusals;
   int next_id = 0;
 };
-
-// Adds every node that can join, in graph order, then operands that only the region reads. Records
-// a reason for each node that cannot join.
-void grow(Workspace& work, Draft& draft);
-
-// Drafts of users' kernels with their tails and of all matrix products, then of the elementwise ops
-// that joined none.
-void draft_kernels(Workspace& work);
-void draft_gemms(Workspace& work);
-void draft_pointwise(Workspace& work);
-// The unfused path: every op a draft of its own.
-void draft_alone(Workspace& work);
-
-// Drafts as regions, everything else as Single, in an order in which they can run.
-Partition assemble(Workspace& work, ir::Graph graph);
-
-// The unpack op whose result, transposed and the same for all batches, is B of this product. It
-// reads an input or a constant.
-std::optional<ir::Value> packed_weights(const Facts& facts, ir::Value matmul);
-
-// The cast of bytes, an input or a constant, to A's dtype of 16 bits whose result, possibly
-// transposed, is B of this product.
-std::optional<ir::Value> widened_weights(const Facts& facts, ir::Value matmul);
-
-// The op that computes B of this product and that the product's kernel does itself: what
-// packed_weights() or widened_weights() finds, where such kernels are wanted.
-std::optional<ir::Value> inner_weights(const Workspace& work, ir::Value matmul);
-
-// The scale_blocks ops whose results are A and B of this product, B possibly transposed. Their
-// values are 8-bit floats in the blocks of fuse::BlockScales.
-struct ScaledOperands {
-  ir::Value of[2];
-};
-std::optional<ScaledOperands> scaled_operands(const Facts& facts, ir::Value matmul);
-
-// An operand that is read where it is gathered from: the gather's operand and its index.
-struct GatheredRows {
-  ir::Value source;
-  Access access;  // over [rows, columns]
-  epilogue::RowIndex rows;
-};
-// Of the gather whose result, as it is, is A of this product, or the numbers of A's blocks.
-std::optional<GatheredRows> gathered_a(const Workspace& work, ir::Value matmul);
-// Of the gather that an operand of a member reads, seen in a frame.
-std::optional<GatheredRows> gathered_operand(const Workspace& work, const Draft& draft,
-                                             ir::Value operand, const Frame* frame);
-
-// A matrix of which each row of a grouped product reads the row of its group.
-struct RowsOfGroups {
-  ir::Value source;
-  Access access;  // over [groups, columns]
-};
-// Of the gather by the numbers of the rows' groups that an operand of a member reads, seen in a
-// frame.
-std::optional<RowsOfGroups> operand_of_groups(const Workspace& work, const Draft& draft,
-                                              ir::Value operand, const Frame* frame);
-
-// The mxfp4 or decode op that B of this product reads, if the product widens its weights itself.
-std::optional<ir::Value> coded_weights(const Workspace& work, ir::Value matmul);
-
-// Why no kernel's epilogue can compute this node; empty if one can.
-std::string dtype_obstacle(const ir::Graph& graph, ir::Value node);
-// Why a node of this op is never part of an epilogue's expression.
-std::string structural_reason(const ir::Graph& graph, ir::Value node);
-// Why a matrix product cannot be a Gemm region; empty if it can.
-std::string gemm_obstacle(const ir::Graph& graph, ir::Value matmul);
 
 }  // namespace attacca::fuse
