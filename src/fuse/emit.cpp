@@ -1,9 +1,10 @@
 #include "fuse/emit.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <tuple>
 #include <utility>
-
-#include "fmt/format.h"
 
 #include "fuse/gathers.hpp"
 #include "fuse/operands.hpp"
@@ -32,6 +33,18 @@ std::optional<double> literal_of(const ir::Node& node) {
   if (value > kExact || value < -kExact) return std::nullopt;
   return static_cast<double>(value);
 }
+
+// The whole node, with numbers as bits: 0 and -0 differ, a NaN equals itself. The binding names
+// every field, so a new one does not compile until it is part of the key.
+auto key_of(const epilogue::Node& node) {
+  const auto& [op, operands, params, literal, dtype, compute, saturate, function] = node;
+  const auto bits = [](double number) { return std::bit_cast<uint64_t>(number); };
+  std::vector<uint64_t> param_bits(params.size());
+  std::transform(params.begin(), params.end(), param_bits.begin(), bits);
+  return std::tuple(op, operands, std::move(param_bits), bits(literal), dtype, compute, saturate,
+                    function);
+}
+using NodeKey = decltype(key_of(std::declval<const epilogue::Node&>()));
 
 // While the epilogue is built, inputs count 0, 1, ... and nodes -1, -2, ...
 class Emission {
@@ -89,11 +102,7 @@ class Emission {
 
   // Equal steps are merged.
   int add_node(epilogue::Node node) {
-    std::string key = fmt::format(
-        "{} {} {} {} {} {} {}", static_cast<int>(node.op), fmt::join(node.operands, ","),
-        fmt::join(node.params, ","), node.literal, static_cast<int>(node.dtype),
-        node.compute ? static_cast<int>(*node.compute) : -1, node.saturate);
-    const auto [slot, fresh] = steps_.try_emplace(std::move(key), 0);
+    const auto [slot, fresh] = steps_.try_emplace(key_of(node), 0);
     if (fresh) {
       result_.nodes.push_back(std::move(node));
       slot->second = -static_cast<int>(result_.nodes.size());
@@ -232,7 +241,7 @@ class Emission {
   Draft& draft_;
   Epilogue result_;
   std::map<std::pair<uint32_t, const Frame*>, int> emitted_;
-  std::map<std::string, int> steps_;
+  std::map<NodeKey, int> steps_;
 };
 
 // Products in the order in which the canonical expression reads them.

@@ -161,6 +161,12 @@ const FusedCase kConstants[] = {
      "gemm y = acc * 0.25"},
     {"tensor", kXW, "y = x @ w + constant(bf16[4], [1, 2, 3, 4]); return y",
      "gemm y = acc + row(t3)"},
+    {"equal_steps_are_one", kXW, "h = x @ w; y = (h + 2) * (h + 2); return y",
+     "gemm y = u0 * u0 where u0 = acc + 2"},
+    {"equal_nans_are_one", kXW, "h = x @ w; y = (h + nan) * (h + nan); return y",
+     "gemm y = u0 * u0 where u0 = acc + nan"},
+    {"zeros_of_both_signs_are_two", kXW, "h = x @ w; y = (h + 0) * (h + -0); return y",
+     "gemm y = (acc + 0) * (acc + -0)"},
 };
 INSTANTIATE_TEST_SUITE_P(Constants, Fused, ::testing::ValuesIn(kConstants),
                          [](const auto& info) { return info.param.name; });
