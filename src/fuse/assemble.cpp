@@ -58,8 +58,8 @@ class Assembly {
   }
 
   void decide_single(Value node) {
-    // Not computed: its readers read its operand by strides, by an index or by group, or unpack,
-    // widen or scale it themselves.
+    // A node whose readers read its operands by strides, by an index or by group, or unpack, widen
+    // or scale them themselves, is not computed.
     const Op op = graph_[node].op;
     const bool inner = op == Op::Unpack || op == Op::Cast || op == Op::ScaleBlocks ||
                        op == Op::Gather || op == Op::GroupIds || op == Op::MxFp4 ||
@@ -123,7 +123,8 @@ class Assembly {
     return in_every_frame(node, operand, gathered_operand);
   }
 
-  // What such a member reads instead: the index only where it is not the row's group.
+  // Needs what a member reads in place of a gathered operand: the matrix, and the index where it is
+  // not the row's group.
   void need_gathered(Value node, Value operand) {
     const Value gather = facts_.views[operand.id].source;
     const bool by_group =

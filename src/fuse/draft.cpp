@@ -34,7 +34,7 @@ bool starts_pointwise(const Workspace& work, Value node) {
          is_pointwise(op) && !is_view_op(op) && dtype_obstacle(work.graph(), node).empty();
 }
 
-// Nodes that are read only by ops over more elements, which may compute them along.
+// Which nodes only ops over more elements read, which may compute them along.
 std::vector<bool> only_repeated(const Facts& facts) {
   std::vector<bool> result(facts.graph.size(), false);
   for (uint32_t id = static_cast<uint32_t>(facts.graph.size()); id-- > 0;) {
@@ -49,9 +49,12 @@ std::vector<bool> only_repeated(const Facts& facts) {
   return result;
 }
 
-void draft_one(Workspace& work, RegionKind kind, Value root, bool growing) {
+// What a draft has: its root alone, or all that can join it.
+enum class Members : uint8_t { Root, All };
+
+void draft_one(Workspace& work, RegionKind kind, Value root, Members members) {
   Draft draft = work.start(kind, root, work.graph().type(root).shape);
-  if (growing) grow(work, draft);
+  if (members == Members::All) grow(work, draft);
   work.commit(std::move(draft));
 }
 
@@ -59,8 +62,8 @@ bool scales_blocks(const Workspace& work, Value matmul) {
   return scaled_operands(work, matmul).has_value();
 }
 
-// Whether there are kernels for a gate of such products: not of packed weights or bytes, and of
-// scaled blocks in groups alone.
+// Whether there are kernels for a gate of products like this one: there are none for packed weights
+// and bytes, and for scaled blocks only in grouped products.
 bool may_gate(const Workspace& work, Value matmul) {
   if (quantized_weights(work, matmul)) return false;
   return work.graph()[matmul].op == ir::Op::GroupedMatMul || !scales_blocks(work, matmul);
@@ -92,7 +95,7 @@ void draft_gemms(Workspace& work) {
     if (gate)
       work.commit(*std::move(gate));
     else
-      draft_one(work, RegionKind::Gemm, node, true);
+      draft_one(work, RegionKind::Gemm, node, Members::All);
   }
 }
 
@@ -101,15 +104,15 @@ void draft_pointwise(Workspace& work) {
   for (const bool leftovers : {false, true})
     for (uint32_t id = 0; id < work.graph().size(); ++id)
       if (starts_pointwise(work, Value{id}) && (leftovers || !later[id]))
-        draft_one(work, RegionKind::Pointwise, Value{id}, true);
+        draft_one(work, RegionKind::Pointwise, Value{id}, Members::All);
 }
 
 void draft_alone(Workspace& work) {
   for (uint32_t id = 0; id < work.graph().size(); ++id) {
     if (is_gemm(work, Value{id}))
-      draft_one(work, RegionKind::Gemm, Value{id}, false);
+      draft_one(work, RegionKind::Gemm, Value{id}, Members::Root);
     else if (starts_pointwise(work, Value{id}))
-      draft_one(work, RegionKind::Pointwise, Value{id}, false);
+      draft_one(work, RegionKind::Pointwise, Value{id}, Members::Root);
   }
 }
 

@@ -41,9 +41,10 @@ struct GemmOperand {
   // Set for both operands, which are 8-bit floats, or for neither. The product of two blocks is
   // multiplied by both scales.
   std::optional<BlockScales> scales = {};
-  // Of A: the access's row is the one that the index names.
+  // Set for an A whose rows an index names: where A's row is r, the access's row is the one that
+  // the index names at r.
   std::optional<epilogue::RowIndex> rows = {};
-  // Of B: `source` is codes. dtype and access describe the weights.
+  // Set for a B in codes: `source` holds them. dtype and access describe the weights.
   std::optional<Codes> codes = {};
 };
 
@@ -75,9 +76,9 @@ enum class RegionKind : uint8_t {
 
 struct Region {
   RegionKind kind = RegionKind::Single;
-  std::optional<ir::Value> kernel;  // of UserKernel
+  std::optional<ir::Value> kernel;  // set for UserKernel
   std::vector<Gemm> gemms;          // in the order in which the epilogue's inputs name them
-  epilogue::Epilogue epilogue;      // not of Single; of UserKernel: acc is what the kernel stores
+  epilogue::Epilogue epilogue;      // empty for Single; UserKernel: acc is what it stores
   std::vector<ir::Value> nodes;     // the graph nodes it computes, ascending; Single: exactly one
   std::vector<ir::Value> inputs;    // values it reads from memory, each once
   std::vector<ir::Value> outputs;   // values it materialises
@@ -121,9 +122,9 @@ struct FuseOptions {
   bool indexed_operands = false;
   // Whether products widen weights in codes (mxfp4, decode) by themselves.
   bool codes = false;
-  // Whether grouped products do.
+  // Whether grouped products widen weights in codes by themselves, even where `codes` is not set.
   bool grouped_codes = false;
-  // Whether regions go on behind a transpose or permute of their results: kernels store results
+  // Whether regions continue after a transpose or permute of their results: kernels store results
   // with any strides.
   bool transposes = false;
 };

@@ -64,7 +64,7 @@ class Growth {
       if (seen_.insert(user.id).second) candidates_.push(user);
   }
 
-  // Empty: it joined.
+  // Why the node did not join; empty if it joined.
   std::string try_join(Value node) {
     if (starts_region(graph_[node].op)) return structural_reason(graph_, node);
     if (work_.owner[node.id] != Workspace::kFree)
@@ -82,7 +82,7 @@ class Growth {
     return {};
   }
 
-  // Of a scatter_add, whose updates are the region's rows.
+  // Why a scatter_add, whose updates are the region's rows, cannot join; empty if it can.
   std::string adding_obstacle(Value node) const {
     const ir::Node& n = graph_[node];
     const Value updates = n.operands[2];
@@ -104,7 +104,8 @@ class Growth {
     return {};
   }
 
-  // `frame`: set to the node's.
+  // Why a node that computes each element from one of each operand, or moves elements, cannot join;
+  // empty if it can. `frame` is set to the one in which the node is seen.
   std::string pointwise_obstacle(Value node, const Frame*& frame) const {
     const ir::Node& n = graph_[node];
     const bool moves = work_.options.transposes && !is_kernel() && moves_elements(n.op);
@@ -161,7 +162,7 @@ class Growth {
     return fmt::format("its result {} has other elements than {}", result, domain);
   }
 
-  // Whether an operand can be read along with the node.
+  // Why an operand cannot be read along with the node; empty if it can.
   std::string operand_obstacle(Value node, const Frame* frame, Value operand) const {
     if (graph_[operand].literal) return {};
     Frames& frames = draft_.frames;
@@ -181,6 +182,7 @@ class Growth {
     return frames.to_domain(seen, operand, view.access) ? "" : unreachable(operand, "operand");
   }
 
+  // Why a reduction cannot join; empty if it can.
   std::string reduction_obstacle(Value node) const {
     const ir::Node& n = graph_[node];
     if (work_.options.reductions == Reductions::None ||
@@ -225,7 +227,7 @@ class Growth {
     return "an operand depends on this region's own result";
   }
 
-  // The last users' join index of every member; an escaping member has none.
+  // The join index of every member's last user; SIZE_MAX for a member that must reach memory.
   std::vector<size_t> last_reads() const {
     std::unordered_map<uint32_t, size_t> index;
     for (size_t i = 0; i < draft_.members.size(); ++i) index[draft_.members[i].node.id] = i;
@@ -264,8 +266,8 @@ class Growth {
     work_.drop(draft_, keep);
   }
 
-  // Why a user's kernel cannot store the result of the first `count` members: it stores one value
-  // for each element, the last member's, in place of its own.
+  // Why a user's kernel cannot store the result of the first `count` members; empty if it can. A
+  // kernel stores one value for each element, the last member's, in place of its own.
   std::string kernel_obstacle(const std::vector<size_t>& last, size_t count) const {
     const Value root = draft_.root(), result = draft_.members[count - 1].node;
     for (size_t i = 0; i + 1 < count; ++i) {

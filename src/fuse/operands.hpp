@@ -14,7 +14,7 @@ ir::DType accumulator_of(const Facts& facts, ir::Value product);
 
 // The op that computes B of this product from quantised weights, and that the product's kernel does
 // itself: an unpack whose result is read transposed, or a cast of bytes to A's dtype of 16 bits,
-// whose result may be read transposed. It reads an input or a constant.
+// whose result may be read transposed. The op reads an input or a constant.
 std::optional<ir::Value> quantized_weights(const Workspace& work, ir::Value matmul);
 
 // The mxfp4 or decode op that computes B of this product, and that the product's kernel does

@@ -6,7 +6,7 @@
 namespace attacca::fuse {
 namespace {
 
-// An option that needs others is set only if they are, too.
+// The same options, where each is set only if those that it needs are, too.
 FuseOptions normalized(const FuseOptions& options) {
   FuseOptions result = options;
   const bool fuse = options.fuse, grouped = options.grouped;

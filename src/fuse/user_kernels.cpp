@@ -11,7 +11,7 @@ namespace {
 
 using ir::Value;
 
-// Empty, or why nothing may follow this kernel before its values are in memory.
+// Why nothing may follow this kernel before its values are in memory; empty if ops may.
 std::string kernel_obstacle(const Facts& facts, Value kernel) {
   const std::string label = display_name(facts.graph, kernel);
   if (facts.graph[kernel].get<ir::KernelAttrs>().call.zeroed)

@@ -16,7 +16,6 @@ class Check {
       : partition_(partition),
         graph_(partition.graph),
         live_(ir::live(graph_)),
-
         region_of_(graph_.size(), -1),
         available_(graph_.size(), false) {}
 
@@ -141,7 +140,6 @@ class Check {
   const Partition& partition_;
   const ir::Graph& graph_;
   std::vector<bool> live_;
-
   std::vector<int> region_of_;
   std::vector<bool> available_;
   std::set<Value> widened_;

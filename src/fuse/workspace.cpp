@@ -123,7 +123,7 @@ const Frame* Frames::behind(const Frame* frame, ir::Value view) {
   if (frame && frame->behind && undoes(graph, view, frame->through)) return frame->up;
   for (const Frame& known : behind_)
     if (known.up == frame && same_view(graph, known.through, view)) return &known;
-  return &behind_.emplace_back(Frame{frame, view, true});
+  return &behind_.emplace_back(Frame{.up = frame, .through = view, .behind = true});
 }
 
 const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand) {
@@ -137,7 +137,8 @@ const Frame* Frames::read(const Frame* frame, ir::Value user, ir::Value operand)
   const bool same_place = is_pointwise(node.op);
   if (same_place && frame == root() && facts_->correspond(user, operand)) return root();
   if (same_place && node.type.shape == facts_->graph.type(operand).shape) return frame;
-  return &interned_.try_emplace({frame, user.id}, Frame{frame, user}).first->second;
+  return &interned_.try_emplace({frame, user.id}, Frame{.up = frame, .through = user})
+              .first->second;
 }
 
 std::optional<Access> Frames::to_domain(const Frame* frame, ir::Value value, Access access) const {

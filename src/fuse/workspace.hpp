@@ -44,7 +44,8 @@ struct Facts {
 
 using epilogue::display_name;
 
-// Ops of an epilogue's expression: each element of the result is of one element of each operand.
+// Ops of an epilogue's expression: each element of the result depends on one element of each
+// operand.
 bool is_pointwise(ir::Op op);
 
 bool is_product(ir::Op op);
@@ -52,10 +53,14 @@ bool is_product(ir::Op op);
 // Ops that start regions and read their operands from memory.
 bool starts_region(ir::Op op);
 
-// Which element of a value each point of a region's domain reads. In the root frame it is the
-// element at the same place in row-major order. In another frame it is the element that the node
-// `through` reads for the point, and frame `up` says which element of `through` that is. Behind a
-// view it is the element of the view `through` that stands for its operand's element in frame `up`.
+// Which element of a value each point of a region's domain reads: the value is seen in a frame. In
+// the root frame, nullptr, it is the element at the same place in row-major order. Every other
+// frame leads over one op, `through`, from a value that is seen in frame `up`:
+// - from the op's result to an operand. For s = h[:, 64:] with s in the root frame, h is seen in
+//   {root, s}: point (i, j) reads element (i, j) of s, which is element (i, j + 64) of h.
+// - `behind`: from the operand of a transpose, permute or reshape to its result. For
+//   t = transpose(g) with g in the root frame, t is seen in {root, t, behind}: point (i, j) reads
+//   element (i, j) of g, which is element (j, i) of t.
 struct Frame {
   const Frame* up = nullptr;
   ir::Value through;
@@ -105,7 +110,7 @@ struct Draft {
     const auto found = seen_in.find(node.id);
     return found == seen_in.end() ? std::vector<const Frame*>{nullptr} : found->second;
   }
-  // The frame of a member behind a view; nullptr of others.
+  // The frame of a member behind a view; nullptr for others.
   const Frame* behind(ir::Value node) const {
     const Frame* frame = frames_of(node).front();
     return frame && frame->behind ? frame : nullptr;
@@ -133,7 +138,7 @@ struct Workspace {
   // Turns the draft into a region.
   void commit(Draft draft);
 
-  const FuseOptions options;  // each set only if those that it needs are, too
+  const FuseOptions options;  // normalized: each is set only if those that it needs are, too
   Facts facts;
   Schedule schedule;
   std::vector<int> owner;

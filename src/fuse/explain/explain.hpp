@@ -12,7 +12,7 @@ namespace attacca::fuse {
 std::string explain_text(const Partition& partition);
 // The schema stands in docs/explain-json.md.
 json::Value explain_json(const Partition& partition);
-// Each region is a cluster. Of more than 60 regions: overview_dot().
+// Each region is a cluster. More than 60 regions are drawn by overview_dot().
 std::string explain_dot(const Partition& partition);
 // One region, by its index, with what it reads.
 std::string region_text(const Partition& partition, size_t index);

@@ -109,7 +109,7 @@ class Overview {
       for (const ir::Value output : partition_.regions[next].outputs) makers_[output] = next;
   }
 
-  // In lines of about this many characters.
+  // The text in lines of about kWidth characters.
   static std::string wrapped(const std::string& text) {
     constexpr size_t kWidth = 36;
     std::string lines;

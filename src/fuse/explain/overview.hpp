@@ -15,7 +15,7 @@ struct Level {
   size_t first = 0, length = 0, times = 1;
   size_t end() const { return first + length * times; }
 };
-// In the order of the regions, each in one level.
+// The levels of all regions, in their order; each region is in one level.
 std::vector<Level> levels(const Partition& partition);
 
 // For Graphviz: a box for each region of each level's first part. Dashed lines lead from one part

@@ -31,7 +31,7 @@ bool has_own_weights(const Facts& facts, Value matmul) {
   return true;
 }
 
-// Numbers of equal bits.
+// Whether both are numbers with equal bits.
 bool same_number(const ir::Node& one, const ir::Node& other) {
   if (one.literal && other.literal)
     return std::memcmp(&one.literal->value, &other.literal->value, sizeof(double)) == 0;
@@ -54,7 +54,8 @@ bool same(const ir::Graph& graph, Value one, Value other, int depth = 6) {
   return true;
 }
 
-// Of a number that is known in full: an element of f32, which is what ops of f32 compute with.
+// The one column of a number that is known in full: an element of f32, which is what ops of f32
+// compute with. nullopt: the node is no such number.
 std::optional<ConstantColumns> number_of(const ir::Node& node) {
   if (!node.literal || node.type.dtype != ir::DType::F32) return std::nullopt;
   return ConstantColumns{
@@ -69,8 +70,8 @@ bool is_in(const Chain& chain, Value value) {
   return member_index(chain, value).has_value();
 }
 
-// Numbers that may become rows, one element a column, which a kernel has to load: the scales of a
-// product of bytes are two.
+// How many numbers may become rows, one element a column, which a kernel has to load: the scales of
+// a product of bytes are two.
 constexpr int kMostNewRows = 2;
 
 }  // namespace

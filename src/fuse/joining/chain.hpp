@@ -17,11 +17,11 @@ struct Chain {
   ir::Value result() const { return nodes.back(); }
 };
 
-// Of a region whose product has an operand B that nothing else reads, and whose only result is seen
-// through views alone.
+// The chain of a region whose product has an operand B that nothing else reads, and whose only
+// result is seen through views alone; nullopt for other regions.
 std::optional<Chain> chain_of(const Facts& facts, const Region& region);
 
-// What an operand of a chain's node is, beside that of the same node of a chain like it.
+// How an operand of a chain's node compares with the same operand in a chain like it.
 enum class Place : uint8_t {
   Member,   // a node of the chain
   Shared,   // the same value, with equal columns
@@ -32,11 +32,11 @@ enum class Place : uint8_t {
 std::optional<Place> place_of(const Facts& facts, const std::vector<const Chain*>& chains,
                               size_t at, size_t index);
 
-// Where an operand is among the chain's nodes.
+// The index of an operand among the chain's nodes; nullopt: it is none of them.
 std::optional<size_t> member_index(const Chain& chain, ir::Value operand);
 
-// Whether both compute the same of one A, but for constants, few of which are numbers that would
-// become rows.
+// Whether both chains compute the same from one A, except for constants, few of which are numbers
+// that would become rows.
 bool are_alike(const Facts& facts, const Chain& one, const Chain& other);
 
 // The columns of a constant operand of a chain's node: one for each column of the product.

@@ -14,7 +14,8 @@ bool is_list(const ir::Shape& shape) {
                      [](const ir::Dim& dim) { return dim.is(1); });
 }
 
-// Not zeroed, and so not in memory until it is filled.
+// A tensor that is not zeroed, so that it takes no pages before it is filled. nullopt: memory ran
+// out.
 std::optional<ir::Tensor> reserve(ir::DType dtype, std::vector<int64_t> shape) {
   size_t bytes = static_cast<size_t>(ir::size_of(dtype));
   for (const int64_t extent : shape)
@@ -24,7 +25,8 @@ std::optional<ir::Tensor> reserve(ir::DType dtype, std::vector<int64_t> shape) {
   return ir::Tensor::adopt(dtype, std::move(shape), {memory, std::free});
 }
 
-// Of a matrix that is a whole tensor, of any strides, or its transpose.
+// The columns of a view that is a whole tensor of any strides, or its transpose; nullopt for other
+// views.
 std::optional<ConstantColumns> whole_matrix(const ir::Tensor& tensor, const View& view,
                                             const ir::Shape& shape) {
   if (tensor.shape().size() != 2 || shape.size() != 2 || !view.access.offset.is(0))
@@ -171,7 +173,10 @@ std::optional<SideBySide> matrices_side_by_side(std::vector<ConstantColumns> par
   std::vector<ir::Tensor> owners;
   for (const ConstantColumns& part : parts) owners.push_back(part.tensor);
   ir::Tensor tensor = part_of(std::move(owners), parts[0].first(), std::move(shape), {});
-  return SideBySide{std::move(tensor), transposed, std::move(parts), true};
+  return SideBySide{.tensor = std::move(tensor),
+                    .transposed = transposed,
+                    .parts = std::move(parts),
+                    .in_place = true};
 }
 
 std::optional<SideBySide> lists_side_by_side(std::vector<ConstantColumns> parts) {

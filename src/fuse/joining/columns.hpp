@@ -38,7 +38,7 @@ struct SideBySide {
 
   // Writes the elements to the memory of `tensor`, which copies of it share.
   void fill();
-  // Where the elements of each constant are now that was a part as a whole. REQUIRES: fill().
+  // For each constant that is a part as a whole: where its elements are now. REQUIRES: fill().
   std::vector<MovedConstant> moved() const;
 };
 

@@ -117,7 +117,7 @@ class Joiner : fold::Rewriting {
       const auto place = places_.find(value);
       return place == places_.end() ? copy(node) : slice_of(place->second);
     });
-    // What the products alone read is dead.
+    // Nodes that only the products read are dead.
     const std::vector<bool> live = ir::live(result.graph);
     const auto moves = [&](Value& value) {
       value.id = static_cast<uint32_t>(std::count(live.begin(), live.begin() + value.id, true));
@@ -197,7 +197,7 @@ bool is_copied(const Facts& facts, const std::set<Value>& in_memory, Value value
 }
 
 // The chains that gain nothing by being joined: their slices are copied for their readers, or the
-// joined product is none of its own.
+// joined product is no region of its own.
 std::set<Value> losses(const Partition& cut, const Joiner& joiner,
                        const std::vector<Recipe>& recipes) {
   std::set<Value> in_memory, products;
