@@ -13,10 +13,6 @@ bool is_wide(DType dtype) {
   return dtype == DType::F64 || dtype == DType::S64;
 }
 
-bool is_byte(DType dtype) {
-  return dtype == DType::S8 || dtype == DType::U8;
-}
-
 }  // namespace
 
 std::string dtype_obstacle(const ir::Graph& graph, ir::Value value) {
@@ -73,7 +69,7 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
 std::string gemm_obstacle(const ir::Graph& graph, ir::Value matmul) {
   const ir::Node& node = graph[matmul];
   const DType a = graph.type(node.operands[0]).dtype, b = graph.type(node.operands[1]).dtype;
-  if (ir::is_integer(a) && !(is_byte(a) && is_byte(b)))
+  if (ir::is_integer(a) && !(ir::is_byte(a) && ir::is_byte(b)))
     return fmt::format("products of {} with {} are done op by op", name(a), name(b));
   return {};
 }

@@ -66,8 +66,7 @@ std::optional<Value> widened_weights(const Facts& facts, Value matmul) {
   if (node.op != Op::Cast || layout_of(facts, product.operands[1]) == MatrixLayout::Other)
     return std::nullopt;
   const DType dtype = node.type.dtype, from = facts.graph.type(node.operands[0]).dtype;
-  const bool half = dtype == DType::F16 || dtype == DType::BF16;
-  if (!half || (from != DType::S8 && from != DType::U8)) return std::nullopt;
+  if (!ir::is_half(dtype) || !ir::is_byte(from)) return std::nullopt;
   if (facts.graph.type(product.operands[0]).dtype != dtype) return std::nullopt;
   if (facts.views[product.operands[0].id].source == view.source) return std::nullopt;
   const Op origin = facts.graph[facts.views[node.operands[0].id].source].op;

@@ -31,9 +31,8 @@ std::optional<size_t> only_reader(const Epilogue& epilogue, int value) {
 // Whether the library can store the product in the dtype of a bias.
 bool stores_as(const problem::Problem& problem, ir::DType bias) {
   const ir::DType stored = problem.products[0].stored;
-  const bool narrow = bias == ir::DType::BF16 || bias == ir::DType::F16;
-  return bias == stored ||
-         (stored == ir::DType::F32 && narrow && bias == problem.views.products[0].a.dtype);
+  return bias == stored || (stored == ir::DType::F32 && ir::is_half(bias) &&
+                            bias == problem.views.products[0].a.dtype);
 }
 
 // The input that the node `acc + input` adds, if it is a bias that the library can read in place.

@@ -72,8 +72,7 @@ constexpr std::string_view kKeywords[] = {
     "using",    "virtual",  "void",   "volatile", "while",     "xor",      "half",     "near"};
 
 bool rounds_to_16_bits(const Node& node) {
-  const bool rounds = node.dtype == DType::BF16 || node.dtype == DType::F16;
-  return rounds && !node.compute &&
+  return ir::is_half(node.dtype) && !node.compute &&
          std::ranges::all_of(node.params, [](double param) { return param == 1; });
 }
 

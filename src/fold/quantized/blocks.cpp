@@ -108,7 +108,7 @@ class Recovery : Rewriting {
     if (from_[value].op == Op::Reshape && !(shape(value) == whole))
       value = from_[value].operands[0];
     const DType dtype = from_.type(value).dtype;
-    const bool taken = ir::is_fp8(dtype) || dtype == DType::S8 || dtype == DType::U8;
+    const bool taken = ir::is_fp8(dtype) || ir::is_byte(dtype);
     if (!taken || !(shape(value) == whole)) return std::nullopt;
     return value;
   }

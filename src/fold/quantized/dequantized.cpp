@@ -27,13 +27,6 @@ struct Dequantized {
   bool transposed = false;
 };
 
-bool is_byte(DType dtype) {
-  return dtype == DType::S8 || dtype == DType::U8;
-}
-bool is_half(DType dtype) {
-  return dtype == DType::F16 || dtype == DType::BF16;
-}
-
 class Multiplier : Rewriting {
  public:
   explicit Multiplier(const ir::Graph& graph) : Rewriting(graph) {}
@@ -72,7 +65,7 @@ class Multiplier : Rewriting {
     if (node.op == Op::Cast) {
       const Value q = node.operands[0];
       const DType dtype = from_.type(q).dtype;
-      if (!is_byte(dtype) && !ir::is_fp8(dtype)) return std::nullopt;
+      if (!ir::is_byte(dtype) && !ir::is_fp8(dtype)) return std::nullopt;
       return Dequantized{.q = q, .scales = {}, .zero = {}};
     }
     if (node.compute().value_or(DType::F32) != DType::F32) return std::nullopt;
@@ -99,10 +92,10 @@ class Multiplier : Rewriting {
   // The same of bytes, in or rounded to 16 bits at any place.
   std::optional<Dequantized> half_chain(Value value) const {
     const ir::Node& node = from_[value];
-    if (node.type.dtype != DType::F32 && !is_half(node.type.dtype)) return std::nullopt;
+    if (node.type.dtype != DType::F32 && !ir::is_half(node.type.dtype)) return std::nullopt;
     if (node.op == Op::Cast) {
       const Value source = node.operands[0];
-      if (is_byte(from_.type(source).dtype))
+      if (ir::is_byte(from_.type(source).dtype))
         return Dequantized{.q = source, .scales = {}, .zero = {}};
       return half_chain(source);
     }
@@ -114,7 +107,7 @@ class Multiplier : Rewriting {
       const DType dtype = from_.type(scale).dtype;
       auto found = half_chain(node.operands[at]);
       if (!found || !(shape(found->q) == node.type.shape) ||
-          (dtype != DType::F32 && !is_half(dtype)))
+          (dtype != DType::F32 && !ir::is_half(dtype)))
         continue;
       found->scales.push_back(scale);
       return found;
@@ -125,7 +118,7 @@ class Multiplier : Rewriting {
   std::optional<Dequantized> shifted(const ir::Node& node) const {
     const ir::Node& wide = from_[node.operands[0]];
     const Value zero = node.operands[1];
-    if (wide.op != Op::Cast || !is_byte(from_.type(wide.operands[0]).dtype) ||
+    if (wide.op != Op::Cast || !ir::is_byte(from_.type(wide.operands[0]).dtype) ||
         !(shape(wide.operands[0]) == node.type.shape) || !is_zero_point(zero))
       return std::nullopt;
     Dequantized found{.q = wide.operands[0], .scales = {}, .zero = {}};
@@ -138,7 +131,7 @@ class Multiplier : Rewriting {
     const ir::Node& node = from_[value];
     const auto fits = [](double x) { return x == std::trunc(x) && std::fabs(x) <= 255; };
     if (node.literal) return fits(node.literal->value);
-    if (node.op == Op::Cast) return is_byte(from_.type(node.operands[0]).dtype);
+    if (node.op == Op::Cast) return ir::is_byte(from_.type(node.operands[0]).dtype);
     if (!node.tensor || !node.tensor->is_contiguous()) return false;
     for (int64_t i = 0; i < node.tensor->size(); ++i)
       if (!fits(node.tensor->number_at(i))) return false;
@@ -162,12 +155,12 @@ class Multiplier : Rewriting {
   // ---- Rewriting, in the new graph
 
   Value multiply(const ir::Node& node) {
-    if (is_half(from_.type(node.operands[0]).dtype)) return multiply_half(node);
+    if (ir::is_half(from_.type(node.operands[0]).dtype)) return multiply_half(node);
     const auto a = operand(node.operands[0], true), b = operand(node.operands[1], false);
     if (!a || !b) return copy(node);
-    const bool bytes = is_byte(from_.type(a->q).dtype);
+    const bool bytes = ir::is_byte(from_.type(a->q).dtype);
     const auto k = shape(node.operands[0]).back().maybe_value();
-    if (bytes != is_byte(from_.type(b->q).dtype) || (bytes && (!k || *k > kMostExactK)))
+    if (bytes != ir::is_byte(from_.type(b->q).dtype) || (bytes && (!k || *k > kMostExactK)))
       return copy(node);
     const Value qa = placed(a->q, *a), qb = placed(b->q, *b);
     Value product = add(Op::MatMul, {qa, qb});

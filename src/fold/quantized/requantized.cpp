@@ -67,8 +67,8 @@ class Remover : Rewriting {
 
   // What cast(round(x / scale) + zero) quantises, and to which grid.
   std::optional<Value> quantized(const ir::Node& cast, Grid& grid) const {
-    const bool byte = cast.type.dtype == DType::S8 || cast.type.dtype == DType::U8;
-    if (cast.op != Op::Cast || !byte || !cast.saturates()) return std::nullopt;
+    if (cast.op != Op::Cast || !ir::is_byte(cast.type.dtype) || !cast.saturates())
+      return std::nullopt;
     Value value = cast.operands[0];
     if (const ir::Node* sum = f32_op(value, Op::Add)) {
       const auto zero = zero_point(sum->operands[1]);

@@ -43,7 +43,7 @@ Expr over(const Reduction& r, Op op, const Expr& x) {
   if (r.nothing || !x.value) return x;
   const DType dtype = x.graph->type(*x.value).dtype;
   // 8-bit extremes are computed in s32. Without elements they are the end of the range.
-  if (dtype == DType::S8 || dtype == DType::U8)
+  if (ir::is_byte(dtype))
     return cast(reduce(op, cast(x, DType::S32), r.axes, r.keepdims), dtype, true);
   if (dtype == DType::Bool) return reduce(op, cast(x, DType::S32), r.axes, r.keepdims) > 0.0;
   return reduce(op, x, r.axes, r.keepdims);
@@ -159,8 +159,7 @@ Result<Outputs> reduce_prod(Node& node) {
   if (r.nothing || !r.x.value) return r.x;
   // Partial products of 16-bit floats may leave their range even if the result does not.
   const DType dtype = node.dtype(*r.x.value);
-  const bool narrow = dtype == DType::F16 || dtype == DType::BF16;
-  Expr total = narrow ? cast(r.x, DType::F32) : r.x;
+  Expr total = ir::is_half(dtype) ? cast(r.x, DType::F32) : r.x;
   for (const int64_t axis : r.axes) total = product_along(node, total, axis);
   total = cast(total, dtype);
   ATTACCA_TRY(const Value kept, total.value);

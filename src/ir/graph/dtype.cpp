@@ -199,7 +199,7 @@ int64_t to_integer(DType dtype, int64_t x, Overflow overflow) {
 }
 
 uint16_t encode16(DType dtype, float x, Overflow overflow) {
-  ATTACCA_CHECK(dtype == DType::F16 || dtype == DType::BF16, "not a 16-bit float");
+  ATTACCA_CHECK(is_half(dtype), "not a 16-bit float");
   if (dtype == DType::BF16 && overflow == Overflow::Ieee) {
     const auto bits = std::bit_cast<uint32_t>(x);
     if ((bits & 0x7FFFFFFFu) > 0x7F800000u) return static_cast<uint16_t>((bits >> 16) | 0x40u);
@@ -209,7 +209,7 @@ uint16_t encode16(DType dtype, float x, Overflow overflow) {
 }
 
 float decode16(DType dtype, uint16_t bits) {
-  ATTACCA_CHECK(dtype == DType::F16 || dtype == DType::BF16, "not a 16-bit float");
+  ATTACCA_CHECK(is_half(dtype), "not a 16-bit float");
   if (dtype == DType::BF16) return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
   return decode_small(dtype, bits);
 }

@@ -52,6 +52,14 @@ inline bool is_integer(DType dtype) {
 inline bool is_fp8(DType dtype) {
   return dtype == DType::F8E4M3 || dtype == DType::F8E5M2;
 }
+// A float of 16 bits.
+inline bool is_half(DType dtype) {
+  return dtype == DType::F16 || dtype == DType::BF16;
+}
+// An integer of 8 bits.
+inline bool is_byte(DType dtype) {
+  return dtype == DType::S8 || dtype == DType::U8;
+}
 std::optional<DType> parse_dtype(std::string_view text);
 // Every dtype's name, for messages: "f64, f32, ...".
 std::string_view all_dtype_names();

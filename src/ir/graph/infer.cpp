@@ -376,9 +376,8 @@ std::optional<Dim> blocks_of(const Dim& extent, int64_t block) {
 }
 
 Result<Inferred> infer_scale_blocks(const Type& x, const Type& scale, BlocksAttrs attrs) {
-  const bool byte = x.dtype == DType::S8 || x.dtype == DType::U8;
   const auto narrow = [](DType dtype) { return is_float(dtype) && dtype != DType::F64; };
-  if (!(byte || narrow(x.dtype)) || !narrow(scale.dtype) || is_fp8(scale.dtype))
+  if (!(is_byte(x.dtype) || narrow(x.dtype)) || !narrow(scale.dtype) || is_fp8(scale.dtype))
     return fail(fmt::format("scale_blocks of {} by {}", to_string(x), to_string(scale)), {},
                 "it takes bytes or floats, and scales of f32, bf16 or f16");
   const size_t rank = x.shape.size();
@@ -417,9 +416,8 @@ Result<Inferred> infer_mxfp4(const Type& codes, const Type& scales) {
 
 Status check_decode(const Types& types, const DecodeAttrs& attrs) {
   const Type &codes = types[0], &scales = types[1];
-  const bool integers = codes.dtype == DType::U8 || codes.dtype == DType::S8;
   const bool narrow = is_float(scales.dtype) && size_of(scales.dtype) > 1;
-  if (!integers || !narrow || scales.dtype == DType::F64)
+  if (!is_byte(codes.dtype) || !narrow || scales.dtype == DType::F64)
     return fail(fmt::format("decode of {} by {}", to_string(codes), to_string(scales)), {},
                 "give codes of u8 or s8, and scales of f32, bf16 or f16");
   if (attrs.bits != 4 && attrs.bits != 8)

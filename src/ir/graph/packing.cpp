@@ -6,12 +6,12 @@ namespace attacca::ir {
 
 Status check(const Packing& packing) {
   const DType weights = packing.weights, scales = packing.scales;
-  if (weights != DType::S8 && weights != DType::U8 && weights != DType::F8E4M3)
+  if (!is_byte(weights) && weights != DType::F8E4M3)
     return fail(fmt::format("packed weights of {}", name(weights)), {}, "use s8, u8 or f8e4m3");
   if (packing.bits != 8 && !(packing.bits == 4 && weights != DType::F8E4M3))
     return fail(fmt::format("packed {} of {} bits", name(weights), packing.bits), {},
                 "codes have 8 bits, of s8 and u8 also 4");
-  if (scales != DType::F32 && scales != DType::F16 && scales != DType::BF16 && !packing.whole())
+  if (scales != DType::F32 && !is_half(scales) && !packing.whole())
     return fail(fmt::format("scales of {}", name(scales)), {}, "use f32, f16, bf16 or u8");
   if (packing.whole() && packing.bits != 4)
     return fail(fmt::format("scales of u8 beside {}-bit codes", packing.bits), {},

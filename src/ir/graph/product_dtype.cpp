@@ -5,10 +5,6 @@
 namespace attacca::ir {
 namespace {
 
-bool is_byte(DType dtype) {
-  return dtype == DType::S8 || dtype == DType::U8;
-}
-
 Result<DType> natural_dtype(DType a, DType b) {
   const auto pair = [&] { return fmt::format("matmul of {} with {}", name(a), name(b)); };
   if (!(is_float(a) && is_float(b)) && !(is_integer(a) && is_integer(b)))

@@ -356,8 +356,9 @@ class Compiler {
   int round_result(const epilogue::Node& node, int slot) {
     const Lane lane = program_.slots[slot].lane;
     if (lane == Lane::S32) {
-      const bool wraps = node.dtype == DType::S8 || node.dtype == DType::U8;
-      return wraps ? unary(wrap_kernel(node.dtype, ir::Overflow::Ieee), Lane::S32, slot) : slot;
+      return ir::is_byte(node.dtype)
+                 ? unary(wrap_kernel(node.dtype, ir::Overflow::Ieee), Lane::S32, slot)
+                 : slot;
     }
     if (lane != Lane::F32) return slot;
     if (node.compute) slot = rounded(slot, *node.compute);

@@ -270,7 +270,7 @@ Result<Value> expert_weights(Node& node, const QuantisedExperts& from) {
   };
   ATTACCA_TRY_VOID(check(weights.scales, "scales", weights.blocks));
   const DType dtype = weights.scales.dtype();
-  if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16)
+  if (dtype != DType::F32 && !ir::is_half(dtype))
     return fail(fmt::format("scales of dtype {}", ir::name(dtype)));
   if (from.zeros) {
     ATTACCA_TRY(weights.zeros, stored(node, *from.zeros, "the zero points"));
@@ -288,7 +288,7 @@ Result<Value> expert_weights(Node& node, const QuantisedExperts& from) {
 Result<Outputs> mat_mul_n_bits(Node& node) {
   ATTACCA_TRY(const Value a, node.input(0));
   const DType dtype = node.dtype(a);
-  if (dtype != DType::F32 && dtype != DType::F16 && dtype != DType::BF16)
+  if (dtype != DType::F32 && !ir::is_half(dtype))
     return fail(fmt::format("A is {}", ir::name(dtype)), {}, "cast it to a float of 16 or 32 bits");
   ATTACCA_TRY(const BlockWeights weights, read_weights(node, dtype));
   const auto packing = packing_of(weights);

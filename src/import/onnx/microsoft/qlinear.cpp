@@ -44,7 +44,7 @@ Result<Shifted> shifted_at(Node& node, size_t at) {
   ATTACCA_TRY(const Value q, node.input(at));
   ATTACCA_TRY(const Quantisation by, quantisation_at(node, at + 1));
   const DType dtype = node.dtype(q);
-  if ((dtype != DType::S8 && dtype != DType::U8) || (by.zero && node.dtype(*by.zero) != dtype))
+  if (!ir::is_byte(dtype) || (by.zero && node.dtype(*by.zero) != dtype))
     return fail(fmt::format("numbers of {} (input {})", ir::name(dtype), at), {},
                 "give uint8 or int8, and a zero point of the same type");
   Expr x = cast(node.expr(q), DType::F32);

@@ -100,7 +100,7 @@ Result<Outputs> q_gemm(Node& node) {
     if (!is_zero(node, zero))
       rounded = rounded + folded(cast(reshape(node.expr(zero), {}), DType::F32));
   }
-  if (dtype != DType::S8 && dtype != DType::U8)
+  if (!ir::is_byte(dtype))
     return fail(fmt::format("numbers are quantised to {}", ir::name(dtype)), {},
                 "give a zero point of uint8 or int8");
   return cast(rounded, dtype, true);

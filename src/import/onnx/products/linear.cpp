@@ -62,7 +62,7 @@ Result<QuantizedOperand> quantized_operand(Node& node, size_t q_at, size_t zero_
 // A @ B - rowsum(A) * zb - za * colsum(B - zb).
 Result<Expr> integer_product(Node& node, const QuantizedOperand& a, const QuantizedOperand& b) {
   for (const Value value : {a.q, b.q})
-    if (!is_byte(node.dtype(value)))
+    if (!ir::is_byte(node.dtype(value)))
       return fail(fmt::format("an operand is {}, wanted int8 or uint8",
                               ir::to_string(node.graph().type(value))));
   ATTACCA_TRY(const auto za, zero_point(node, a, true));

@@ -18,7 +18,6 @@ Result<Expr> integer_product(Node& node, const QuantizedOperand& a, const Quanti
 // Whether a constant is 0 everywhere.
 bool is_zero(Node& node, ir::Value value);
 
-bool is_byte(ir::DType dtype);
 // Errors: it is no type that numbers are quantised to, that scales have, or not that of what a zero
 // point belongs to.
 Status check_quantized(ir::DType dtype);

@@ -83,9 +83,9 @@ Result<Outputs> max_pool(Node& node) {
   if (node.wants(1)) return fail("Indices (output 1) of MaxPool are not supported");
   ATTACCA_TRY(const Pool pool, read_pool(node));
   const DType dtype = node.dtype(*pool.x.value);
-  if (!ir::is_float(dtype) && dtype != DType::S8 && dtype != DType::U8)
+  if (!ir::is_float(dtype) && !ir::is_byte(dtype))
     return fail(fmt::format("a pool of {}", ir::name(dtype)), {}, "cast it to float");
-  const bool bytes = dtype == DType::S8 || dtype == DType::U8;  // compared in s32
+  const bool bytes = ir::is_byte(dtype);  // compared in s32
   const Expr x = bytes ? cast(pool.x, DType::S32) : pool.x;
   const Expr wide = surrounded(node, x, scalar_like(x, lowest(dtype)), pool.windows);
   return cast(over_windows(node, Op::Max, wide, pool.windows), dtype);

@@ -14,7 +14,7 @@ using ir::Shape;
 using ir::Value;
 
 bool is_quantized(DType dtype) {
-  return is_byte(dtype) || ir::is_fp8(dtype);
+  return ir::is_byte(dtype) || ir::is_fp8(dtype);
 }
 
 // What is quantised to int16 or uint16.
@@ -109,7 +109,7 @@ Result<Expr> dequantized_blocks(Node& node, int64_t extent) {
 
 // round(x / scale) + zero, both of a block along one axis.
 Result<Expr> quantized_blocks(Node& node, Value x, Value scale, int64_t extent, DType dtype) {
-  if (!is_byte(dtype) || node.dtype(scale) != DType::F32)
+  if (!ir::is_byte(dtype) || node.dtype(scale) != DType::F32)
     return fail(fmt::format("blocks are quantised from {} by a scale of {} to {}",
                             ir::name(node.dtype(x)), ir::name(node.dtype(scale)), ir::name(dtype)),
                 {}, "quantise float to uint8 or int8");
@@ -133,10 +133,6 @@ Result<Value> along_axis(Node& node, Value parameter, int64_t axis, int64_t rank
   Shape spread(static_cast<size_t>(rank), 1);
   spread[static_cast<size_t>(at)] = shape[0];
   return folded(reshape(node.expr(parameter), spread)).value;
-}
-
-bool is_byte(DType dtype) {
-  return dtype == DType::U8 || dtype == DType::S8;
 }
 
 Status check_quantized(DType dtype) {
