@@ -43,7 +43,7 @@ RANKS = {
     "gpu": [["."], ["driver"], ["cache"], ["compile"], ["kernel"]],
     "launch": [["bundle", "helpers"]],
     "run": [["shared"], ["cpu", "cuda", "check"], ["parts"], ["."]],
-    "run/cpu": [["kernels", "rows"], ["."]],
+    "run/cpu": [["kernels", "rows"], ["."], ["region"]],
     "tune": [["model"], ["."]],
     "api": [["."], ["c"]],
     "ort": [["cuda"]],

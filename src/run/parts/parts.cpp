@@ -111,7 +111,7 @@ std::vector<bool> absent_inputs(const problem::Problem& problem, const launch::C
 }
 
 // Kernels that are compiled and timed, and the rounds of each.
-constexpr size_t kMostTimed = 8;
+constexpr size_t kMostTimedKernels = 8;
 constexpr int kRounds = 7;
 
 // The place of the fastest; 0, the model's first, if none can be timed. All parts are here.
@@ -123,7 +123,7 @@ size_t fastest(const std::shared_ptr<launch::Toolbox>& toolbox,
   std::vector<std::unique_ptr<launch::Awaiting>> kernels;
   std::vector<tune::Timed> timed;
   std::vector<size_t> places;
-  for (size_t i = 0; i < std::min(kMostTimed, ranked.size()); ++i) {
+  for (size_t i = 0; i < std::min(kMostTimedKernels, ranked.size()); ++i) {
     auto kernel = launch::make_awaiting(toolbox, problems, ranked[i].candidate);
     if (!kernel) continue;
     kernels.push_back(*std::move(kernel));
