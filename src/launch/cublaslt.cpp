@@ -1,4 +1,5 @@
-// Declarations of the functions that we call of cublasLt.h (CUDA 12 and 13), under our own names.
+// cuBLASLt by our own declarations of cublasLt.h (CUDA 12 and 13), so that no CUDA header is
+// needed.
 #include "launch/cublaslt.hpp"
 
 #include <algorithm>
@@ -170,81 +171,65 @@ bool vendor_takes(const problem::View& view, int64_t rows, int64_t columns) {
   return is_row_major(view, rows, columns) || is_row_major(transposed, columns, rows);
 }
 
-// Those of A along m, in steps of 16 bytes; those of B, of its rows of blocks, padded to 4, along
-// k.
+std::optional<VendorScaleLayout> vendor_scale_layout(int64_t m, int64_t k) {
+  if (m % 4 != 0) return std::nullopt;
+  const int64_t blocks = problem::scale_blocks(k);
+  return VendorScaleLayout{blocks, (blocks + 3) / 4 * 4};
+}
+
 bool vendor_takes_scales(const problem::ScaleOperands<problem::View>& scales, int64_t m,
                          int64_t k) {
-  const int64_t blocks = (k + problem::kScaleBlock - 1) / problem::kScaleBlock;
-  return m % 4 == 0 && scales.a.row_stride == 1 && (blocks == 1 || scales.a.column_stride == m) &&
-         scales.b.row_stride == 1 && scales.b.column_stride == (blocks + 3) / 4 * 4 &&
-         scales.a.alignment >= 16 && scales.b.alignment >= 16;
+  const auto layout = vendor_scale_layout(m, k);
+  return layout && scales.a.row_stride == 1 &&
+         (layout->blocks == 1 || scales.a.column_stride == m) && scales.b.row_stride == 1 &&
+         scales.b.column_stride == layout->b_column_stride && scales.a.alignment >= 16 &&
+         scales.b.alignment >= 16;
 }
 
 bool vendor_multiplies(DType a, DType b, DType d) {
   return arithmetic_of(a, b, d) != nullptr;
 }
 
-// The library's matrices are column-major, so it computes D^T [n, m] = B^T [n, k] x A^T [k, m]: its
-// A is our B.
-struct VendorGemm::Descriptors {
-  std::shared_ptr<const CublasLt> library;
-  void* operation = nullptr;
-  void* a = nullptr;
-  void* b = nullptr;
-  void* d = nullptr;
-  bool integer = false, wide = false;
-  // The extras are attributes of the descriptor, so one launch at a time sets and uses them.
-  std::mutex extras;
-
-  explicit Descriptors(std::shared_ptr<const CublasLt> from) : library(std::move(from)) {}
-  Descriptors(const Descriptors&) = delete;
-  Descriptors& operator=(const Descriptors&) = delete;
-  ~Descriptors() {
-    const CublasLt::Functions& f = library->functions();
-    if (operation != nullptr) f.desc_destroy(operation);
-    for (void* layout : {a, b, d})
-      if (layout != nullptr) f.layout_destroy(layout);
-  }
-
-  Status set_bias(const void* address) {
-    const CublasLt::Functions& f = library->functions();
-    return f.check(f.desc_set(operation, kBiasPointer, &address, sizeof address), "bias");
-  }
-
-  Status set_scales(const void* of_a, const void* of_b) {
-    const CublasLt::Functions& f = library->functions();
-    ATTACCA_TRY_VOID(f.check(f.desc_set(operation, kScalePointerA, &of_b, sizeof of_b), "scales"));
-    return f.check(f.desc_set(operation, kScalePointerB, &of_a, sizeof of_a), "scales");
-  }
-
-  Status set_layout(void** layout, const problem::View& view, uint64_t rows, uint64_t columns,
-                    int64_t leading, int64_t batch) {
-    const CublasLt::Functions& f = library->functions();
-    ATTACCA_TRY_VOID(f.check(f.layout_create(layout, data_type(view.dtype), rows, columns, leading),
-                             "cublasLtMatrixLayoutCreate"));
-    if (batch == 1) return {};
-    const auto count = static_cast<int32_t>(batch);
-    ATTACCA_TRY_VOID(
-        f.check(f.layout_set(*layout, kBatchCount, &count, sizeof count), "batch count"));
-    return f.check(f.layout_set(*layout, kBatchOffset, &view.batch_stride, sizeof(int64_t)),
-                   "batch offset");
-  }
-
-  // An operand `rows` x `columns` of ours: theirs is its transpose, taken as it lies when ours is
-  // row-major, transposed once more when ours is column-major.
-  Status set_operand(void** layout, int transpose_attribute, const problem::View& view,
-                     int64_t rows, int64_t columns, int64_t batch) {
-    const CublasLt::Functions& f = library->functions();
-    if (is_row_major(view, rows, columns))
-      return set_layout(layout, view, columns, rows, std::max(view.row_stride, columns), batch);
-    const int32_t transpose = kTranspose;
-    ATTACCA_TRY_VOID(f.check(
-        f.desc_set(operation, transpose_attribute, &transpose, sizeof transpose), "transpose"));
-    return set_layout(layout, view, rows, columns, std::max(view.column_stride, rows), batch);
-  }
-};
-
 namespace {
+
+// What the heuristics may propose for a product.
+class Preference {
+ public:
+  static Result<Preference> make(const CublasLt::Functions& f, const Multiplication& problem) {
+    void* created = nullptr;
+    ATTACCA_TRY_VOID(f.check(f.preference_create(&created), "cublasLtMatmulPreferenceCreate"));
+    Preference made(f, created);
+    // Of cublasLtReductionScheme_t, COMPUTE_TYPE alone where D is narrower than the sums: the
+    // others add up the parts of a split K in D's dtype.
+    const uint32_t reductions = ir::size_of(problem.d.dtype) < 4 ? 2 : 1 | 2 | 4;
+    ATTACCA_TRY_VOID(made.set(kReductionMask, reductions, "reductions"));
+    const problem::View* operands[] = {&problem.b, &problem.a, &problem.d, &problem.d};
+    for (int i = 0; i < 4; ++i) {
+      const auto alignment = static_cast<uint32_t>(operands[i]->alignment);
+      ATTACCA_TRY_VOID(made.set(kMinAlignmentA + i, alignment, "alignment"));
+    }
+    return made;
+  }
+
+  Status limit_workspace(size_t bytes) { return set(kMaxWorkspace, bytes, "workspace preference"); }
+  void* get() const { return preference_.get(); }
+
+ private:
+  struct Destroy {
+    const CublasLt::Functions* functions;
+    void operator()(void* preference) const { functions->preference_destroy(preference); }
+  };
+
+  Preference(const CublasLt::Functions& f, void* created) : preference_(created, Destroy{&f}) {}
+
+  template <class Value>
+  Status set(int attribute, const Value& value, const char* name) {
+    const CublasLt::Functions& f = *preference_.get_deleter().functions;
+    return f.check(f.preference_set(get(), attribute, &value, sizeof value), name);
+  }
+
+  std::unique_ptr<void, Destroy> preference_;
+};
 
 // -1: the library does not tell.
 int config_of(const CublasLt::Functions& f, const void* algorithm, size_t attribute) {
@@ -268,99 +253,151 @@ bool loses_elements(const CublasLt::Functions& f, const HeuristicResult& propose
 
 }  // namespace
 
+// The library's matrices are column-major, so it computes D^T [n, m] = B^T [n, k] x A^T [k, m]: its
+// A is our B.
+struct VendorGemm::Descriptors {
+  std::shared_ptr<const CublasLt> library;
+  void* operation = nullptr;
+  void* a = nullptr;
+  void* b = nullptr;
+  void* d = nullptr;
+  bool integer = false, wide = false;
+  // The extras are attributes of the descriptor, so one launch at a time sets and uses them.
+  std::mutex extras;
+
+  explicit Descriptors(std::shared_ptr<const CublasLt> from) : library(std::move(from)) {}
+  Descriptors(const Descriptors&) = delete;
+  Descriptors& operator=(const Descriptors&) = delete;
+  ~Descriptors() {
+    const CublasLt::Functions& f = library->functions();
+    if (operation != nullptr) f.desc_destroy(operation);
+    for (void* layout : {a, b, d})
+      if (layout != nullptr) f.layout_destroy(layout);
+  }
+
+  static Result<std::shared_ptr<Descriptors>> make(std::shared_ptr<const CublasLt> library,
+                                                   const Multiplication& problem) {
+    const Arithmetic* arithmetic = arithmetic_of(problem.a.dtype, problem.b.dtype, problem.d.dtype);
+    if (arithmetic == nullptr)
+      return fail(fmt::format("cuBLASLt does not multiply {} by {} into {}", name(problem.a.dtype),
+                              name(problem.b.dtype), name(problem.d.dtype)),
+                  "cuBLASLt");
+    const auto made = std::make_shared<Descriptors>(std::move(library));
+    const CublasLt::Functions& f = made->library->functions();
+    ATTACCA_TRY_VOID(
+        f.check(f.desc_create(&made->operation, arithmetic->compute, arithmetic->scale),
+                "cublasLtMatmulDescCreate"));
+    made->integer = arithmetic->scale == kReal32I;
+    made->wide = arithmetic->scale == kReal64F;
+    ATTACCA_TRY_VOID(made->set_layouts(problem));
+    ATTACCA_TRY_VOID(made->set_arithmetic(problem));
+    ATTACCA_TRY_VOID(made->set_tail(problem));
+    return made;
+  }
+
+  template <class Value>
+  Status set(int attribute, const Value& value, const char* name) {
+    const CublasLt::Functions& f = library->functions();
+    return f.check(f.desc_set(operation, attribute, &value, sizeof value), name);
+  }
+
+  Status set_bias(const void* address) { return set(kBiasPointer, address, "bias"); }
+
+  Status set_scales(const void* of_a, const void* of_b) {
+    ATTACCA_TRY_VOID(set(kScalePointerA, of_b, "scales"));
+    return set(kScalePointerB, of_a, "scales");
+  }
+
+  Status set_layouts(const Multiplication& problem) {
+    const int64_t m = problem.m, n = problem.n, k = problem.k, batch = problem.batch;
+    ATTACCA_TRY_VOID(set_operand(&a, kTransA, problem.b, k, n, batch));
+    ATTACCA_TRY_VOID(set_operand(&b, kTransB, problem.a, m, k, batch));
+    return set_layout(&d, problem.d, n, m, std::max(problem.d.row_stride, n), batch);
+  }
+
+  // An operand `rows` x `columns` of ours: theirs is its transpose, taken as it lies when ours is
+  // row-major, transposed once more when ours is column-major.
+  Status set_operand(void** layout, int transpose_attribute, const problem::View& view,
+                     int64_t rows, int64_t columns, int64_t batch) {
+    if (is_row_major(view, rows, columns))
+      return set_layout(layout, view, columns, rows, std::max(view.row_stride, columns), batch);
+    ATTACCA_TRY_VOID(set(transpose_attribute, int32_t{kTranspose}, "transpose"));
+    return set_layout(layout, view, rows, columns, std::max(view.column_stride, rows), batch);
+  }
+
+  Status set_layout(void** layout, const problem::View& view, uint64_t rows, uint64_t columns,
+                    int64_t leading, int64_t batch) {
+    const CublasLt::Functions& f = library->functions();
+    ATTACCA_TRY_VOID(f.check(f.layout_create(layout, data_type(view.dtype), rows, columns, leading),
+                             "cublasLtMatrixLayoutCreate"));
+    if (batch == 1) return {};
+    const auto count = static_cast<int32_t>(batch);
+    ATTACCA_TRY_VOID(
+        f.check(f.layout_set(*layout, kBatchCount, &count, sizeof count), "batch count"));
+    return f.check(f.layout_set(*layout, kBatchOffset, &view.batch_stride, sizeof(int64_t)),
+                   "batch offset");
+  }
+
+  Status set_arithmetic(const Multiplication& problem) {
+    if (ir::is_fp8(problem.a.dtype))
+      ATTACCA_TRY_VOID(set(kFastAccumulation, int8_t{problem.fast}, "fast accumulation"));
+    if (!problem.scaled) return {};
+    ATTACCA_TRY_VOID(set(kScaleModeA, kBlocks128x128, "scales of blocks"));
+    ATTACCA_TRY_VOID(set(kScaleModeB, kBlocks128, "scales of blocks"));
+    // The heuristics do not read the scales, but require an address.
+    const auto* some = reinterpret_cast<const void*>(intptr_t{16});
+    return set_scales(some, some);
+  }
+
+  Status set_tail(const Multiplication& problem) {
+    if (problem.tail == VendorTail::None) return {};
+    const uint32_t epilogue = kEpilogues[static_cast<size_t>(problem.tail)];
+    ATTACCA_TRY_VOID(set(kEpilogue, epilogue, "epilogue"));
+    // The heuristics do not read the bias; they take its alignment from the address.
+    return set_bias(reinterpret_cast<const void*>(intptr_t{problem.bias_alignment}));
+  }
+
+  // The heuristics' proposals, best first.
+  Result<std::vector<HeuristicResult>> propose(const Preference& preference, int most) const {
+    const CublasLt::Functions& f = library->functions();
+    std::vector<HeuristicResult> found(static_cast<size_t>(most));
+    int count = 0;
+    ATTACCA_TRY_VOID(f.check(f.heuristic(library->handle(), operation, a, b, d, d, preference.get(),
+                                         most, found.data(), &count),
+                             "cublasLtMatmulAlgoGetHeuristic"));
+    found.resize(static_cast<size_t>(count));
+    return found;
+  }
+};
+
 Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
                                     const Multiplication& problem,
                                     std::span<const WorkspaceLimit> limits) {
   const CublasLt::Functions& f = library->functions();
-  const Arithmetic* arithmetic = arithmetic_of(problem.a.dtype, problem.b.dtype, problem.d.dtype);
-  if (arithmetic == nullptr)
-    return fail(fmt::format("cuBLASLt does not multiply {} by {} into {}", name(problem.a.dtype),
-                            name(problem.b.dtype), name(problem.d.dtype)),
-                "cuBLASLt");
-  auto descriptors = std::make_shared<Descriptors>(library);
-  ATTACCA_TRY_VOID(
-      f.check(f.desc_create(&descriptors->operation, arithmetic->compute, arithmetic->scale),
-              "cublasLtMatmulDescCreate"));
-  descriptors->integer = arithmetic->scale == kReal32I;
-  descriptors->wide = arithmetic->scale == kReal64F;
-  ATTACCA_TRY_VOID(descriptors->set_operand(&descriptors->a, kTransA, problem.b, problem.k,
-                                            problem.n, problem.batch));
-  ATTACCA_TRY_VOID(descriptors->set_operand(&descriptors->b, kTransB, problem.a, problem.m,
-                                            problem.k, problem.batch));
-  ATTACCA_TRY_VOID(descriptors->set_layout(&descriptors->d, problem.d, problem.n, problem.m,
-                                           std::max(problem.d.row_stride, problem.n),
-                                           problem.batch));
-
-  if (ir::is_fp8(problem.a.dtype)) {
-    const int8_t fast = problem.fast ? 1 : 0;
-    ATTACCA_TRY_VOID(
-        f.check(f.desc_set(descriptors->operation, kFastAccumulation, &fast, sizeof fast),
-                "fast accumulation"));
-  }
-  if (problem.scaled) {
-    for (const auto& [attribute, mode] :
-         {std::pair{kScaleModeA, kBlocks128x128}, {kScaleModeB, kBlocks128}})
-      ATTACCA_TRY_VOID(f.check(f.desc_set(descriptors->operation, attribute, &mode, sizeof mode),
-                               "scales of blocks"));
-    // The heuristics do not read the scales, but require an address.
-    const auto* some = reinterpret_cast<const void*>(intptr_t{16});
-    ATTACCA_TRY_VOID(descriptors->set_scales(some, some));
-  }
-  if (problem.tail != VendorTail::None) {
-    const uint32_t epilogue = kEpilogues[static_cast<size_t>(problem.tail)];
-    ATTACCA_TRY_VOID(f.check(
-        f.desc_set(descriptors->operation, kEpilogue, &epilogue, sizeof epilogue), "epilogue"));
-    // The heuristics do not read the bias; they take its alignment from the address.
-    ATTACCA_TRY_VOID(
-        descriptors->set_bias(reinterpret_cast<const void*>(intptr_t{problem.bias_alignment})));
-  }
-
-  void* preference = nullptr;
-  ATTACCA_TRY_VOID(f.check(f.preference_create(&preference), "cublasLtMatmulPreferenceCreate"));
-  const auto free_preference = [&](void* p) { f.preference_destroy(p); };
-  const std::unique_ptr<void, decltype(free_preference)> owner(preference, free_preference);
-  // Of cublasLtReductionScheme_t, COMPUTE_TYPE alone where D is narrower than the sums: the others
-  // add up the parts of a split K in D's dtype.
-  const uint32_t reductions = ir::size_of(problem.d.dtype) < 4 ? 2 : 1 | 2 | 4;
-  ATTACCA_TRY_VOID(f.check(
-      f.preference_set(preference, kReductionMask, &reductions, sizeof reductions), "reductions"));
-  const problem::View* operands[] = {&problem.b, &problem.a, &problem.d, &problem.d};
-  for (int i = 0; i < 4; ++i) {
-    const auto alignment = static_cast<uint32_t>(operands[i]->alignment);
-    ATTACCA_TRY_VOID(
-        f.check(f.preference_set(preference, kMinAlignmentA + i, &alignment, sizeof alignment),
-                "alignment"));
-  }
   VendorGemm made;
+  ATTACCA_TRY(made.descriptors_, Descriptors::make(library, problem));
+  ATTACCA_TRY(Preference preference, Preference::make(f, problem));
   Status refused;
   for (size_t l = 0; l < limits.size(); ++l) {
-    const WorkspaceLimit& limit = limits[l];
-    ATTACCA_TRY_VOID(
-        f.check(f.preference_set(preference, kMaxWorkspace, &limit.bytes, sizeof limit.bytes),
-                "workspace preference"));
-    std::vector<HeuristicResult> found(static_cast<size_t>(limit.most_algorithms));
-    int count = 0;
-    const Status asked =
-        f.check(f.heuristic(library->handle(), descriptors->operation, descriptors->a,
-                            descriptors->b, descriptors->d, descriptors->d, preference,
-                            limit.most_algorithms, found.data(), &count),
-                "cublasLtMatmulAlgoGetHeuristic");
-    if (!asked) {
-      if (refused) refused = asked;
+    ATTACCA_TRY_VOID(preference.limit_workspace(limits[l].bytes));
+    const auto found = made.descriptors_->propose(preference, limits[l].most_algorithms);
+    if (!found) {
+      if (refused) refused = tl::make_unexpected(found.error());
       continue;
     }
-    for (int i = 0; i < count; ++i)
-      if (found[i].status == 0 && !loses_elements(f, found[i], problem))
-        made.add({found[i].algorithm, found[i].workspace_bytes, found[i].waves,
+    for (size_t i = 0; i < found->size(); ++i) {
+      const HeuristicResult& proposed = (*found)[i];
+      if (proposed.status == 0 && !loses_elements(f, proposed, problem))
+        made.add({proposed.algorithm, proposed.workspace_bytes, proposed.waves,
                   std::vector<int>(limits.size(), -1)})
-            .places[l] = i;
+            .places[l] = static_cast<int>(i);
+    }
   }
   if (made.algorithms_.empty()) {
     ATTACCA_TRY_VOID(refused);
     return fail("cuBLASLt proposes no algorithm for this product", "cuBLASLt");
   }
   made.library_ = std::move(library);
-  made.descriptors_ = std::move(descriptors);
   return made;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -57,7 +58,15 @@ struct Multiplication {
 // Whether the library can read an operand without a copy: one stride is 1, the other at least the
 // extent.
 bool vendor_takes(const problem::View& view, int64_t rows, int64_t columns);
-// Whether it can read the scales of blocks of A [m, k] and B without a copy.
+// The scales of blocks of A [m, k] and of B as the library reads them: those of A follow each other
+// along m, those of B along k, in columns that are padded to a multiple of 4.
+struct VendorScaleLayout {
+  int64_t blocks;           // along k
+  int64_t b_column_stride;  // in scales
+};
+// nullopt: the library takes no scales with this m, which is not in steps of 16 bytes.
+std::optional<VendorScaleLayout> vendor_scale_layout(int64_t m, int64_t k);
+// Whether it can read the scales without a copy.
 bool vendor_takes_scales(const problem::ScaleOperands<problem::View>& scales, int64_t m, int64_t k);
 // Whether it multiplies these dtypes exactly as the numerics contract says. For bytes, both
 // operands must be contiguous along k.

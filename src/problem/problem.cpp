@@ -37,10 +37,6 @@ double footprint(const View& view, int64_t rows, int64_t columns, int64_t batch)
          extent(view.batch_stride, batch) * double(ir::size_of(view.dtype));
 }
 
-int64_t blocks_of(int64_t extent) {
-  return (extent + kScaleBlock - 1) / kScaleBlock;
-}
-
 }  // namespace
 
 bool Problem::repeats_first_a(size_t product) const {
@@ -207,7 +203,7 @@ Operands<Extents> extents(const Problem& problem) {
     all.products[i].a = {problem.products[i].rows.value_or(problem.m), k};
     all.products[i].b = {k, n};
     if (auto& scales = all.products[i].scales)
-      scales = {{problem.m, blocks_of(k)}, {blocks_of(k), blocks_of(n)}};
+      scales = {{problem.m, scale_blocks(k)}, {scale_blocks(k), scale_blocks(n)}};
     if (auto& offsets = all.products[i].offsets)
       offsets = {1, problem.products[i].groups.value_or(0)};
     if (auto& rows = all.products[i].rows) rows = {1, problem.m};

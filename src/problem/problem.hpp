@@ -30,6 +30,10 @@ struct View {
 // The scales of a product of 8-bit floats are f32 [m, ceil(k / 128)] for A, [ceil(k / 128),
 // ceil(n / 128)] for B. The sum over each 128 values of k is multiplied by both scales.
 using fuse::kScaleBlock;
+// The blocks along an extent.
+constexpr int64_t scale_blocks(int64_t extent) {
+  return (extent + kScaleBlock - 1) / kScaleBlock;
+}
 
 // A [m, k] x B [k, n]; `stored` is the dtype that the unfused product writes.
 struct Product {

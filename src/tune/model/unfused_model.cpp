@@ -51,10 +51,10 @@ enum class Way : uint8_t {
 // are dense (launch::vendor_takes_scales).
 bool takes_scales(const problem::Problem& problem, const problem::ScaleOperands<View>& scales,
                   int64_t k) {
-  const int64_t blocks = (k + problem::kScaleBlock - 1) / problem::kScaleBlock;
-  const int64_t stride = (blocks + 3) / 4 * 4;
-  return problem.batch == 1 && problem.m % 4 == 0 &&
-         (blocks == stride || (scales.b.row_stride == 1 && scales.b.column_stride == stride));
+  const auto layout = launch::vendor_scale_layout(problem.m, k);
+  return problem.batch == 1 && layout &&
+         (layout->blocks == layout->b_column_stride ||
+          (scales.b.row_stride == 1 && scales.b.column_stride == layout->b_column_stride));
 }
 
 Way way_of(const problem::Problem& problem, size_t index) {
@@ -170,9 +170,9 @@ Copies copies_of(const problem::Problem& problem, size_t index) {
     add(b_bytes, b_bytes);
   const Way way = way_of(problem, index);
   if (views.scales && way == Way::AsItIs) {
-    const double blocks = std::ceil(double(product.k) / problem::kScaleBlock);
+    const double blocks = double(problem::scale_blocks(product.k));
     const double of_a = 4 * double(problem.m) * blocks;
-    const double of_b = 4 * std::ceil(double(product.n) / problem::kScaleBlock) * blocks;
+    const double of_b = 4 * double(problem::scale_blocks(product.n)) * blocks;
     if (views.scales->a.row_stride != 1) add(of_a, of_a);
     if (views.scales->b.row_stride != 1) add(of_b, of_b);
   }
