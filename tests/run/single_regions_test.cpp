@@ -42,7 +42,7 @@ std::vector<fuse::Region> regions_of(const ir::Graph& graph, const fuse::Region&
 void merge(const fuse::Region& region, const ir::SymbolValues& symbols, const Tensor& from,
            Tensor& into) {
   const epilogue::Output& output = region.epilogue.outputs[0];
-  const Strides access = *evaluate_access(output.access, symbols);
+  const ConcreteAccess access = *evaluate_access(output.access, symbols);
   const std::vector<int64_t> domain = *evaluate(region.epilogue.domain, symbols);
   int64_t count = 1;
   for (const int64_t extent : domain) count *= extent;

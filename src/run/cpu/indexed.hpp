@@ -14,7 +14,7 @@ namespace attacca::run {
 
 // An index's sizes for certain values of the symbols.
 struct RowSizes {
-  Strides access;
+  ConcreteAccess access;
   int64_t extent = 0;  // of the axis that it names rows of
 };
 Result<RowSizes> measure_rows(const epilogue::RowIndex& rows, const ir::SymbolValues& symbols);

@@ -41,7 +41,7 @@ constexpr int64_t kWorthPacking = 8 * 1024;
 // Without its address; `offset`: of the first element, in bytes.
 Result<Operand> operand_of(const fuse::GemmOperand& from, std::vector<int64_t> batch,
                            const SymbolValues& symbols, int64_t& offset) {
-  ATTACCA_TRY(const Strides access, evaluate_access(from.access, symbols));
+  ATTACCA_TRY(const ConcreteAccess access, evaluate_access(from.access, symbols));
   Operand operand;
   operand.batch = std::move(batch);
   operand.dtype = from.dtype;
@@ -341,7 +341,7 @@ std::optional<Groups> Products::groups(const RunState& state,
                                        const std::vector<ProductSizes>& sizes) const {
   if (products_.empty() || !products_[0].gemm->groups) return std::nullopt;
   const Tensor& offsets = state.values[products_[0].gemm->groups->source.id];
-  const Strides& access = sizes[0].offsets;
+  const ConcreteAccess& access = sizes[0].offsets;
   return Groups{ir::group_ends(offsets.as<int32_t>() + access.offset, sizes[0].b.batch[0],
                                access.strides[0], sizes[0].a.rows)};
 }

@@ -82,9 +82,9 @@ struct ProductSizes {
   Operand a, b;
   int64_t a_offset = 0, b_offset = 0;  // bytes from the tensor's first element
   int64_t column_offset = 0;
-  bool small = false;  // multiplying takes less time than packing B
-  Strides offsets;     // of a grouped product
-  RowSizes rows;       // of an A whose rows are read by an index
+  bool small = false;      // multiplying takes less time than packing B
+  ConcreteAccess offsets;  // of a grouped product
+  RowSizes rows;           // of an A whose rows are read by an index
 };
 
 // The rows of a grouped product's groups; those from the last group's end on belong to none.

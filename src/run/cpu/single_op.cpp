@@ -71,7 +71,7 @@ class SingleOp : public Executable {
   Result<bool> share(const std::vector<int64_t>& shape, RunState& state) const {
     const Tensor& x = state.values[node_.operands[0].id];
     if (!x.is_contiguous() || x.size() == 0 || count_of(shape) == 0) return false;
-    ATTACCA_TRY(const Strides view, evaluate_access(view_, state.symbols));
+    ATTACCA_TRY(const ConcreteAccess view, evaluate_access(view_, state.symbols));
     const std::vector<int64_t> dense = ir::contiguous_strides(shape);
     for (size_t axis = 0; axis < shape.size(); ++axis)
       if (shape[axis] != 1 && view.strides[axis] != dense[axis]) return false;
@@ -99,7 +99,7 @@ class SingleOp : public Executable {
       case Op::Slice:
       case Op::Reshape: {
         if (result.size() == 0) return {};  // begin of an empty slice may be -1
-        ATTACCA_TRY(const Strides view, evaluate_access(view_, state.symbols));
+        ATTACCA_TRY(const ConcreteAccess view, evaluate_access(view_, state.symbols));
         copy_view(x, view, result, state.threads);
         return {};
       }
@@ -129,7 +129,7 @@ class SingleOp : public Executable {
     }
   }
 
-  static void copy_view(const Tensor& x, const Strides& view, Tensor& result, int threads) {
+  static void copy_view(const Tensor& x, const ConcreteAccess& view, Tensor& result, int threads) {
     std::vector<int64_t> shape = result.shape(), strides = view.strides;
     while (shape.size() < 2) {
       shape.insert(shape.begin(), 1);

@@ -2,8 +2,9 @@
 
 namespace attacca::run {
 
-Result<Strides> evaluate_access(const epilogue::Access& access, const ir::SymbolValues& symbols) {
-  Strides result;
+Result<ConcreteAccess> evaluate_access(const epilogue::Access& access,
+                                       const ir::SymbolValues& symbols) {
+  ConcreteAccess result;
   const auto number = [&](const ir::Dim& dim) -> Result<int64_t> {
     if (const auto value = dim.maybe_value()) return *value;
     const auto positive = dim.evaluate(symbols);

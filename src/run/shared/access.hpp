@@ -7,11 +7,12 @@
 
 namespace attacca::run {
 
-struct Strides {
+// An epilogue::Access as numbers, in elements.
+struct ConcreteAccess {
   int64_t offset = 0;
   std::vector<int64_t> strides;
 };
-// The access's strides and offset with symbols replaced.
-Result<Strides> evaluate_access(const epilogue::Access& access, const ir::SymbolValues& symbols);
+Result<ConcreteAccess> evaluate_access(const epilogue::Access& access,
+                                       const ir::SymbolValues& symbols);
 
 }  // namespace attacca::run

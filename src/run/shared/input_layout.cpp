@@ -67,7 +67,7 @@ bool may_overlap(const std::vector<int64_t>& shape, const std::vector<int64_t>& 
 Result<Tensor> laid_out(const ir::Node& input, const Tensor& tensor,
                         const ir::SymbolValues& symbols) {
   if (input.type.strides.empty()) return tensor.contiguous();
-  ATTACCA_TRY(const Strides wanted, evaluate_access({0, input.type.strides}, symbols));
+  ATTACCA_TRY(const ConcreteAccess wanted, evaluate_access({0, input.type.strides}, symbols));
   const std::vector<int64_t>&shape = tensor.shape(), &strides = wanted.strides;
   if (strides == tensor.strides() || tensor.size() == 0) return tensor;
   ATTACCA_TRY(const int64_t span, span_of(input, shape, strides));

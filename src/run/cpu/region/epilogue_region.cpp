@@ -81,20 +81,21 @@ class EpilogueRegion : public Executable {
       ATTACCA_TRY(sizes->results.emplace_back(), evaluate(each, symbols));
     }
     for (const epilogue::Input& input : epilogue_.inputs) {
-      Strides& access = sizes->inputs.emplace_back();
+      ConcreteAccess& access = sizes->inputs.emplace_back();
       RowSizes& rows = sizes->input_rows.emplace_back();
       int64_t& group_stride = sizes->group_strides.emplace_back(0);
       if (input.role == Role::Accumulator) continue;
       ATTACCA_TRY(access, evaluate_access(input.access, symbols));
       if (input.group_stride) {
-        ATTACCA_TRY(const Strides groups, evaluate_access({0, {*input.group_stride}}, symbols));
+        ATTACCA_TRY(const ConcreteAccess groups,
+                    evaluate_access({0, {*input.group_stride}}, symbols));
         group_stride = groups.strides[0];
       }
       if (!input.rows) continue;
       ATTACCA_TRY(rows, measure_rows(*input.rows, symbols));
     }
     for (size_t i = 0; i < epilogue_.outputs.size(); ++i) {
-      Strides& access = sizes->outputs.emplace_back();
+      ConcreteAccess& access = sizes->outputs.emplace_back();
       access.strides = ir::contiguous_strides(sizes->domain);
       ATTACCA_TRY_VOID(measure_added(epilogue_.outputs[i], symbols, *sizes));
       if (!memory_.is_store(i)) continue;
@@ -128,7 +129,7 @@ class EpilogueRegion : public Executable {
   static Status measure_added(const epilogue::Output& output, const ir::SymbolValues& symbols,
                               RegionSizes& sizes) {
     RowSizes& rows = sizes.output_rows.emplace_back();
-    Strides& base = sizes.bases.emplace_back();
+    ConcreteAccess& base = sizes.bases.emplace_back();
     if (!output.rows) return {};
     ATTACCA_TRY(rows, measure_rows(*output.rows, symbols));
     ATTACCA_TRY(base, evaluate_access(output.base_access, symbols));
@@ -161,7 +162,7 @@ class EpilogueRegion : public Executable {
     std::vector<BoundAccess> bound;
     for (size_t i = 0; i < sizes.inputs.size(); ++i) {
       const epilogue::Input& input = epilogue_.inputs[i];
-      const Strides& access = sizes.inputs[i];
+      const ConcreteAccess& access = sizes.inputs[i];
       std::byte* data =
           input.role == Role::Accumulator
               ? nullptr
@@ -177,7 +178,7 @@ class EpilogueRegion : public Executable {
     for (size_t i = 0; i < results.size(); ++i) {
       const epilogue::Output& output = epilogue_.outputs[i];
       if (!output.rows) continue;
-      const Strides& access = sizes.bases[i];
+      const ConcreteAccess& access = sizes.bases[i];
       const std::vector<int64_t>& shape = sizes.results[i];
       const std::byte* base = state.values[output.base.id].data();
       const MatrixView to{base + access.offset * ir::size_of(output.dtype),

@@ -11,7 +11,7 @@ using ir::Tensor;
 
 // Whether an output has the domain's elements in their order.
 bool is_dense(size_t output, const RegionSizes& sizes) {
-  const Strides& access = sizes.outputs[output];
+  const ConcreteAccess& access = sizes.outputs[output];
   const std::vector<int64_t> dense = ir::contiguous_strides(sizes.domain);
   bool same = access.offset == 0;
   for (size_t axis = 0; axis < dense.size(); ++axis)
@@ -97,7 +97,7 @@ std::vector<BoundAccess> ResultMemory::bind(const RegionSizes& sizes,
                                             std::vector<Tensor>& stored) const {
   std::vector<BoundAccess> bound;
   for (size_t i = 0; i < stored.size(); ++i) {
-    const Strides& access = sizes.outputs[i];
+    const ConcreteAccess& access = sizes.outputs[i];
     const bool stores = !is_tiled(i, sizes) && output_that_holds(i, sizes) == i;
     std::byte* const first =
         stores ? stored[i].data() + access.offset * ir::size_of(stored[i].dtype()) : nullptr;

@@ -11,12 +11,12 @@ namespace attacca::run {
 // One entry for each input, output or product of the region.
 struct RegionSizes : Sizes {
   std::vector<int64_t> domain;
-  std::vector<std::vector<int64_t>> results;  // shapes
-  std::vector<Strides> inputs, outputs;       // an accumulator's is empty
-  std::vector<int64_t> group_strides;         // of inputs
+  std::vector<std::vector<int64_t>> results;    // shapes
+  std::vector<ConcreteAccess> inputs, outputs;  // an accumulator's is empty
+  std::vector<int64_t> group_strides;           // of inputs
   std::vector<ProductSizes> products;
   std::vector<RowSizes> input_rows, output_rows;  // empty where no index names the rows
-  std::vector<Strides> bases;                     // of outputs to which rows are added
+  std::vector<ConcreteAccess> bases;              // of outputs to which rows are added
 };
 
 }  // namespace attacca::run
