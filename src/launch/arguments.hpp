@@ -31,7 +31,7 @@ ParameterMemory allocate_parameters(size_t bytes, size_t alignment);
 // The parameters and the grid of a launch. Errors: addresses that the template does not take.
 Status build_parameters(const templates::Template& kernel, const attacca_gemm_arguments& arguments,
                         void* parameters, uint32_t (&grid)[3]);
-// That launch.
+// The launch with these parameters on this grid.
 gpu::Launch launch_of(const templates::Template& kernel, const uint32_t (&grid)[3]);
 
 // The address of the first element.

@@ -49,8 +49,8 @@ struct Candidates {
   std::vector<Candidate> ranked;  // fused ones by expected time, the best first
   std::vector<double> expected;   // seconds, of each ranked candidate; empty for a user's kernel
   std::vector<Exclusion> excluded;
-  // Of a user's kernel with its tail: why it may be slower than the kernel and then the tail.
-  // Empty: no such pair was measured to be.
+  // Why a user's kernel with its tail may be slower than the kernel and then the tail. Empty: no
+  // such pair was measured to be.
   std::string doubt = {};
 };
 

@@ -14,10 +14,12 @@ namespace {
 
 using ir::DType;
 
-constexpr int kTransA = 3, kTransB = 4;  // of a matmul descriptor
+// Attributes of a matmul descriptor.
+constexpr int kTransA = 3, kTransB = 4;
 constexpr int kEpilogue = 7, kBiasPointer = 8, kFastAccumulation = 25;
-constexpr int kBatchCount = 5, kBatchOffset = 6;  // of a layout
-// Of a preference. The alignments of B, C and D follow A's.
+// Attributes of a layout.
+constexpr int kBatchCount = 5, kBatchOffset = 6;
+// Attributes of a preference. The alignments of B, C and D follow A's.
 constexpr int kMaxWorkspace = 1, kReductionMask = 3, kMinAlignmentA = 5;
 constexpr int kTranspose = 1;
 constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32I = 72;
@@ -26,9 +28,9 @@ constexpr int kCompute32F = 68, kCompute64F = 70, kCompute32I = 72;
 constexpr int kScalePointerA = 17, kScalePointerB = 18, kScaleModeA = 31, kScaleModeB = 32;
 constexpr int32_t kBlocks128 = 4, kBlocks128x128 = 5;
 
-// Of kVendorConfig's values, on a little-endian host.
+// The bytes of kVendorConfig's values, on a little-endian host.
 constexpr size_t kConfigBytes[] = {4, 4, 4, 4, 4, 4, 4, 2, 2};
-constexpr size_t kSplits = 2;  // of kVendorConfig
+constexpr size_t kSplits = 2;  // its place in kVendorConfig
 
 // cublasLtEpilogue_t, in the order of VendorTail.
 constexpr uint32_t kEpilogues[] = {1, 4, 36};
@@ -199,7 +201,7 @@ class Preference {
     void* created = nullptr;
     ATTACCA_TRY_VOID(f.check(f.preference_create(&created), "cublasLtMatmulPreferenceCreate"));
     Preference made(f, created);
-    // Of cublasLtReductionScheme_t, COMPUTE_TYPE alone where D is narrower than the sums: the
+    // cublasLtReductionScheme_t: COMPUTE_TYPE alone where D is narrower than the sums, as the
     // others add up the parts of a split K in D's dtype.
     const uint32_t reductions = ir::size_of(problem.d.dtype) < 4 ? 2 : 1 | 2 | 4;
     ATTACCA_TRY_VOID(made.set(kReductionMask, reductions, "reductions"));

@@ -11,8 +11,8 @@ Result<std::unique_ptr<Runnable>> make_fused(const std::shared_ptr<Toolbox>& too
                                              const problem::Problem& problem,
                                              const Candidate& candidate);
 
-// The same with a loaded kernel of the candidate's template, to time machine code that was made in
-// another way. REQUIRES: a candidate with a binding.
+// make_fused() with a loaded kernel of the candidate's template, to time machine code that was made
+// in another way. REQUIRES: a candidate with a binding.
 std::unique_ptr<Runnable> make_fused(const std::shared_ptr<Toolbox>& toolbox,
                                      const problem::Problem& problem, const Candidate& candidate,
                                      std::shared_ptr<const Kernel> kernel);

@@ -24,7 +24,7 @@ namespace attacca::launch {
 // with_gathered_rows(); one that does not widen weights in codes the problem
 // with_widened_weights().
 //
-// Of a batch-invariant problem the answer does not depend on m: a template is legal if it sums the
+// The answer for a batch-invariant problem does not depend on m: a template is legal if it sums the
 // products of a row in an order that depends neither on the number of rows nor on which of a tile's
 // rows it is, and takes each of kRowCounts rows.
 using Legality = std::variant<std::shared_ptr<const epilogue::Binding>, std::string>;
@@ -43,7 +43,8 @@ bool widens_before(const problem::Problem& problem, const Candidate& candidate,
 // templates know them.
 bool numbers_before(const problem::Problem& problem, const Candidate& candidate);
 
-// From the fewest rows to the most, with counts in between that fill no tile.
+// The numbers of rows that are checked, from the fewest to the most, with counts in between that
+// fill no tile.
 inline constexpr int64_t kRowCounts[] = {1, 3, 17, 100, 513, 1 << 20};
 
 // Adds the binding to a candidate that was read from text. A candidate that has one, or is not of a

@@ -32,7 +32,7 @@ enum class Contiguous : uint8_t { Either, Columns, Rows };
 
 // An operand of a product: the caller's memory, or a dense copy in the workspace.
 struct Source {
-  // Of first bytes, before View::offset; of the scales of blocks where the copy needs them.
+  // Addresses of first bytes, before View::offset; `scales`: where the copy needs scales of blocks.
   struct Memory {
     void* operand = nullptr;
     void* scales = nullptr;
@@ -44,7 +44,7 @@ struct Source {
   Copy copy = {};      // none: the vendor reads the caller's memory
   size_t copy_at = 0;
 
-  // Its first element; makes the copy.
+  // Makes the copy, and returns the address of the first element.
   Result<void*> ready(const Memory& memory, char* workspace, gpu::StreamHandle stream) const;
 };
 

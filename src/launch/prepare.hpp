@@ -1,4 +1,4 @@
-// From a candidate to something that can be launched.
+// Makes a candidate something that can be launched.
 #pragma once
 
 #include <memory>

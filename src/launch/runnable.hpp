@@ -10,7 +10,7 @@ namespace attacca::launch {
 
 using problem::Addresses;
 
-// As many as the views, all null.
+// As many addresses as views, all null.
 inline Addresses no_addresses(const problem::Operands<problem::View>& views) {
   return map([](const problem::View&) -> void* { return nullptr; }, views);
 }

@@ -28,12 +28,12 @@ Result<std::unique_ptr<Runnable>> make_together(const std::shared_ptr<Toolbox>& 
                                                 std::vector<problem::Problem> problems,
                                                 const Candidate& candidate);
 
-// The same launch, which awaits a word for each problem before it reads the problem's operands, and
-// reports by another one that the problem's results are written.
+// A launch of several problems that awaits a word for each problem before it reads the problem's
+// operands, and reports by another one that the problem's results are written.
 class Awaiting {
  public:
   virtual ~Awaiting() = default;
-  // As Runnable::launch; `signals`: of each problem. Blocks of earlier problems start earlier.
+  // As Runnable::launch. `signals`: one for each problem. Blocks of earlier problems start earlier.
   virtual Status launch_awaiting(const Addresses& at, std::span<const ptx::Signals> signals,
                                  gpu::StreamHandle stream) const = 0;
 };

@@ -28,7 +28,7 @@ struct Kernel {
   gpu::Bytes image = {};
 };
 
-// Without its times, entry and image. `form`: null for a helper kernel.
+// A kernel without its times, entry and image. `form`: null for a helper kernel.
 Result<Kernel> load_kernel(const gpu::Device& device, std::span<const char> image,
                            const std::string& entry, const templates::Template* form);
 

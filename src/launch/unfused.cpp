@@ -73,7 +73,7 @@ class Unfused : public Runnable {
     return made;
   }
 
-  // Without the tail's kernel: it must not be launched.
+  // A path without the tail's kernel: it must not be launched.
   static Result<std::unique_ptr<Unfused>> make_products(const std::shared_ptr<Toolbox>& toolbox,
                                                         const problem::Problem& problem,
                                                         const Candidate& candidate) {
@@ -337,7 +337,7 @@ class Unfused : public Runnable {
     return tail;
   }
 
-  // Of a product alone.
+  // Addresses of a product alone.
   static Addresses no_grouped_addresses() {
     return {.products = {{}}, .kernel = {}, .inputs = {nullptr}, .outputs = {nullptr}};
   }

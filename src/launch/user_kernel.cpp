@@ -173,9 +173,10 @@ class LoadedKernel {
     return reasons;
   }
 
-  // Of Triton's kernels on an H200 (docs/benchmarks/gpu-user-kernels.md), all gained by a tail
-  // there except by exponentials and the like: of f32 at several stores, and in eager mode by those
-  // that are computed in f64 or at several stores. Empty: none. REQUIRES: no obstacles().
+  // Why a tail may make the kernel slower; empty: no reason is known. Triton's kernels on an H200
+  // (docs/benchmarks/gpu-user-kernels.md) all gained by a tail there except by exponentials and the
+  // like: of f32 at several stores, and in eager mode by those that are computed in f64 or at
+  // several stores. REQUIRES: no obstacles().
   Result<std::string> doubt(const problem::Problem& problem) const {
     ATTACCA_TRY(const ptx::Analysis* analysis, this->analysis());
     for (const epilogue::Node& node : problem.epilogue.nodes) {

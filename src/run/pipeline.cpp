@@ -35,8 +35,9 @@ Result<ir::Graph> load_graph(const std::string& path) {
 Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
                          const OutputStrides& strides) {
   ATTACCA_TRY_VOID(ir::verify(graph));
-  // A GPU's kernels may take a cheap op each for themselves; on the CPU nothing is gained by that.
-  // And they read no rows by an index.
+  // On the CPU, equal ops are one, and gathers of gathers are one gather. A GPU's kernels may each
+  // compute a cheap op for themselves, and only their grouped products and epilogues read rows by
+  // an index (fuse/gpu_options.hpp).
   const bool merges = target.folds() && !target.device;
   fold::FoldResult merged = merges ? fold::merge_duplicates(fold::compose_gathers(graph).graph)
                                    : fold::FoldResult{graph, {}};

@@ -8,7 +8,7 @@ namespace attacca::launch {
 class GroupIds {
  public:
   static Result<GroupIds> make(const std::shared_ptr<Toolbox>& toolbox);
-  // To s32 [rows]. `ends`: s32, `groups` of them, `stride` elements apart.
+  // Writes s32 [rows]. `ends`: s32, `groups` of them, `stride` elements apart.
   Status launch(const void* ends, int64_t groups, int64_t stride, void* to, int64_t rows,
                 gpu::StreamHandle stream) const;
 

@@ -12,7 +12,7 @@ namespace attacca::launch {
 
 class SourceKernel {
  public:
-  // In a block of any helper kernel.
+  // The threads of a block of any helper kernel.
   static constexpr uint32_t kThreads = 256;
   // `source`: CUDA C++, to be compiled behind kDeviceTypes. It defines `entry`, extern "C".
   // `contract`: whether a * b + c may become one fma.

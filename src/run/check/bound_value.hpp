@@ -41,7 +41,7 @@ struct Rounding {
 };
 Rounding rounding_of(ir::DType dtype);
 Element rounded(const Element& x, const Rounding& to);
-// Of a stored value: what overflows becomes NaN in f8e4m3, which has no infinity.
+// The element of a stored value: in f8e4m3, which has no infinity, what overflows becomes NaN.
 Element stored(const Element& x, ir::DType dtype);
 
 // The element of an elementwise node from its operands'.
@@ -89,8 +89,8 @@ Value product(const ir::Node& node, const Value& a, const Value& b, std::vector<
 Value grouped_product(const ir::Node& node, const Value& x, const Value& w,
                       const ir::Array& offsets, std::vector<int64_t> extents);
 Value reduction(const ir::Node& node, const Value& x, std::vector<int64_t> extents);
-// Of a scatter_add: `rows` are those of x to which each row of the updates is added, and each sum
-// is rounded to `sums`.
+// The value of a scatter_add: `rows` are those of x to which each row of the updates is added, and
+// each sum is rounded to `sums`.
 Value added_rows(const Value& x, const Value& updates, const std::vector<int64_t>& rows,
                  ir::DType sums);
 

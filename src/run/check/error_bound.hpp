@@ -30,8 +30,8 @@ struct Bounded {
 struct BoundOptions {
   // Fp32: constants may differ by the tolerance of the fold rules. Eager: nothing is folded.
   ir::Mode mode = ir::Mode::Fp32;
-  // By node: whether the value is stored in memory, rounded to its dtype. Empty: any value may be,
-  // so the bound holds for every way to cut the graph into regions.
+  // For each node, whether the value is stored in memory, rounded to its dtype. Empty: any value
+  // may be, so the bound holds for every way to cut the graph into regions.
   std::vector<bool> stored = {};
 };
 

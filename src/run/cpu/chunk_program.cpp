@@ -312,7 +312,8 @@ class Compiler {
     return round_result(node, out);
   }
 
-  // Also widens operands of fewer bits in place.
+  // The kernel of an operation on s64 lanes, nullptr if there is none. Widens operands of fewer
+  // bits in place.
   Kernel integer_kernel_of_wide(const epilogue::Node& node, DType joint, std::vector<int>& in) {
     const Kernel kernel = joint == DType::S64 ? wide_kernel(node.op) : nullptr;
     if (kernel)
@@ -321,7 +322,8 @@ class Compiler {
     return kernel;
   }
 
-  // Also converts integer operands of a float operation in place.
+  // The kernel of an operation on vectors, nullptr if there is none. Converts integer operands of a
+  // float operation in place.
   Kernel vector_kernel(const epilogue::Node& node, DType joint, std::vector<int>& in) {
     const bool over_floats = ir::is_float(joint);
     if (node.op == ir::Op::Where) {

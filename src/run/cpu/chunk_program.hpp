@@ -42,23 +42,23 @@ struct ChunkProgram {
   size_t alike = 0;               // of the steps, the first, which compute the same for every row
   std::vector<double> constants;  // the bytes of one lane each
   int buffers = 0;
-  // Of each epilogue output: the slot that holds its value, not yet rounded to the dtype stored.
+  // One for each epilogue output: the slot of its value, not yet rounded to the dtype stored.
   struct Store {
     int slot = 0;
     ir::DType dtype = ir::DType::F32;  // of a reduction: the lane's, to store unrounded values
   };
   std::vector<Store> stores;
   std::optional<Chain> chain;  // computes the same in one loop, if every row is contiguous
-  // The same of accumulators of bytes. Its values are slots, set by inputs and alike steps.
+  // Such a loop over accumulators of bytes. Its values are slots, set by inputs and alike steps.
   std::optional<IntegerChain> integer_chain;
-  // Of each slot, the output whose memory it may be computed in, or -1.
+  // For each slot, the output whose memory it may be computed in, or -1.
   std::vector<int> direct;
-  // The same for chunks of several rows: operands that have one value for each row are arrays of
+  // The program for chunks of several rows: operands that have one value for each row are arrays of
   // lanes. nullptr where there are none.
   std::unique_ptr<const ChunkProgram> of_rows;
 };
 
-// Without accumulators.
+// Whether the epilogue reads no accumulators.
 bool is_pointwise(const epilogue::Epilogue& epilogue);
 
 ChunkProgram compile_chunk_program(const epilogue::Epilogue& epilogue, ir::Mode mode);

@@ -196,7 +196,7 @@ class PieceShape {
 
   const memory::desc& packed() const { return packed_; }
 
-  // From a dense or strided piece of B with these strides to the packed layout.
+  // Packs a dense or strided piece of B with these strides.
   struct Packing {
     memory::desc from;
     dnnl::reorder primitive;
@@ -406,7 +406,7 @@ void execute_panel(const PieceShape::Panel& panel, const std::byte* a, const mem
     used(panel.description.impl_info_str());
 }
 
-// The same for a panel's first rows; the others are zeros.
+// Multiplies a panel's first rows; the others are zeros.
 void execute_padded(const PieceShape::Panel& panel, int64_t rows, const std::byte* a,
                     const memory& b, std::byte* c) {
   thread_local AlignedBuffer padded_a, padded_c;

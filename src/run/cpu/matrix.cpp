@@ -17,7 +17,8 @@ namespace {
 
 using ir::DType;
 
-// By blocks, so that the cache lines of a column-major source stay in cache while rows are written.
+// Rows and columns of a block: while it is copied, the cache lines of a column-major source stay in
+// cache.
 constexpr int64_t kBlock = 64;
 
 template <class T>
@@ -31,7 +32,7 @@ void gather_rows(const MatrixView& view, std::byte* to) {
           out[r * view.columns + c] = in[r * view.row_stride + c * view.column_stride];
 }
 
-// Of a column-major source.
+// Copies a column-major source.
 void transpose_words(const MatrixView& view, std::byte* to) {
   const auto* in = reinterpret_cast<const uint32_t*>(view.data);
   auto* out = reinterpret_cast<uint32_t*>(to);

@@ -38,7 +38,7 @@ constexpr int64_t kSmall = 16 * 1024;
 // Elements whose packing is worth another thread.
 constexpr int64_t kWorthPacking = 8 * 1024;
 
-// Without its address; `offset`: of the first element, in bytes.
+// An operand without its address. `offset`: to the first element, in bytes.
 Result<Operand> operand_of(const fuse::GemmOperand& from, std::vector<int64_t> batch,
                            const SymbolValues& symbols, int64_t& offset) {
   ATTACCA_TRY(const ConcreteAccess access, evaluate_access(from.access, symbols));
@@ -96,7 +96,7 @@ struct Weights {
   ir::CodeMemory memory() const { return {data.data(), scales.data(), zeros.data()}; }
 };
 
-// Of weights in codes: each matrix of B is widened, then packed.
+// Packs weights in codes: each matrix of B is widened first.
 void pack_widened(PackedBatch& packed, const Operand& b, int64_t offset, const Weights& weights,
                   int threads, const std::optional<Groups>& groups) {
   const auto count = static_cast<int64_t>(packed.matrices.size());

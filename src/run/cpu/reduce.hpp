@@ -42,7 +42,7 @@ class TileReduction {
   ir::Tensor& to_;
 };
 
-// Of rows that are cut into `blocks` side by side. With more than one a sum is not in order.
+// Reduces rows that are cut into `blocks` side by side. With more than one a sum is not in order.
 class RowReduction : TileReduction {
  public:
   RowReduction(ir::Op op, ir::DType from, int64_t rows, int64_t columns, int64_t blocks,
@@ -56,7 +56,7 @@ class RowReduction : TileReduction {
   std::vector<double> room_;
 };
 
-// Of the same place in all matrices of a batch.
+// Reduces the elements at the same place in all matrices of a batch.
 class BatchReduction : TileReduction {
  public:
   BatchReduction(ir::Op op, ir::DType from, int64_t matrices, int64_t columns, ir::Mode mode,

@@ -22,8 +22,8 @@ constexpr int64_t divide_up(int64_t whole, int64_t size) {
 
 class ThreadPool {
  public:
-  // Of this process: a forked child has one of its own. Never destroyed, for exit() leaves other
-  // threads running.
+  // The pool of this process: a forked child has one of its own. Never destroyed, for exit() leaves
+  // other threads running.
   static ThreadPool& shared();
 
   // Calls task(0) ... task(count - 1), in any order, on at most `threads` threads of which the
@@ -60,7 +60,7 @@ inline int worth(int threads, int64_t work, int64_t least) {
   return static_cast<int>(std::clamp<int64_t>(work / least, 1, threads));
 }
 
-// As many as the machine has cores where `wanted` is 0.
+// `wanted`, or the number of the machine's cores if that is 0.
 int thread_count(int wanted);
 
 }  // namespace attacca::run

@@ -196,7 +196,8 @@ std::optional<tune::Estimated> best_unfused(const StepContext& context,
   return std::nullopt;
 }
 
-// Of the unfused path, the vendor library's proposal that is expected to be the fastest.
+// Makes the vendor library's proposal that is expected to be the fastest the decision of an unfused
+// path.
 void choose_proposal(const StepContext& context, const problem::Problem& problem,
                      Decision& decision) {
   if (problem.products[0].k == 0) return;

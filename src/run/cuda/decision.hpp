@@ -33,7 +33,7 @@ struct JointLaunch {
   launch::Candidate candidate;
   size_t regions = 2;
   Source source = Source::Model;
-  // Of the launch, and of one for each region: measured, or what the model expects.
+  // The times of the launch and of a launch for each region, measured or expected by the model.
   double seconds = 0, apart_seconds = 0;
 };
 

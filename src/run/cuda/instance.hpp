@@ -17,7 +17,7 @@ class CudaInstance {
   ~CudaInstance();
   // Device memory that a launch needs, aligned to 256 bytes.
   size_t workspace_bytes() const;
-  // Of the graph's outputs, dense.
+  // The shapes of the graph's outputs, which are dense.
   const std::vector<std::vector<int64_t>>& output_shapes() const;
   const std::vector<Decision>& decisions() const;
 

@@ -100,7 +100,7 @@ bool computes_all(const StepContext& context, const std::vector<problem::Problem
                                             has_signals));
 }
 
-// Of a launch for each: the model's sum, or the measured one if that is less.
+// The time of a launch for each problem: the model's sum, or the measured one if that is less.
 double expected_apart(const StepContext& context, const std::vector<problem::Problem>& problems,
                       const std::vector<Decision>& decisions) {
   double expected = 0, measured = 0;

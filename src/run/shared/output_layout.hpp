@@ -8,7 +8,7 @@
 
 namespace attacca::run {
 
-// Of a graph's outputs, in order; none: row-major.
+// The strides of a graph's outputs, in order; none: row-major.
 using OutputStrides = std::vector<std::optional<std::vector<ir::Dim>>>;
 
 // Makes the regions store the graph's outputs by these strides. Errors, which name the output: it

@@ -62,7 +62,7 @@ HWY_INLINE bool store_native(V, uint16_t*) {
 }
 #endif
 
-// To nearest even; a NaN keeps its upper bits and becomes quiet.
+// Rounds to nearest even; a NaN keeps its upper bits and becomes quiet.
 template <Out kOut, class D>
 HWY_INLINE void store(D d, hn::VFromD<D> x, void* to, int64_t at) {
   if constexpr (kOut == Out::F32) {

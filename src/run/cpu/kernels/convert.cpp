@@ -203,7 +203,7 @@ HWY_INLINE hn::VFromD<DI> to_byte(D d, DI di, hn::VFromD<D> x) {
   return hn::ConvertTo(di, hn::Min(hn::Max(number, low), high));
 }
 
-// As ir::to_integer. Bytes: the f32 numbers from 2^31 on are multiples of 2^8.
+// Converts as ir::to_integer does. The f32 numbers from 2^31 on are multiples of 2^8 and wrap to 0.
 template <DType kDType, Overflow kOverflow>
 void float_to_byte(const KernelArgs& args) {
   const hn::ScalableTag<float> d;

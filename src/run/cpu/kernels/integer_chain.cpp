@@ -38,7 +38,7 @@ HWY_INLINE void store_result(const IntegerChainArgs& args, Floats x, T* to) {
   if constexpr (std::is_same_v<T, float>) {
     hn::StoreU(x, kFloats, to);
   } else {
-    // As convert.cpp's quantize.
+    // Rounds as convert.cpp's quantize does.
     const auto low = hn::Set(kFloats, static_cast<float>(hwy::LowestValue<T>()));
     const auto high = hn::Set(kFloats, static_cast<float>(hwy::HighestValue<T>()));
     const auto whole =

@@ -89,8 +89,8 @@ Kernel scalar_kernel();
 // f32 lanes to the nearest value of a float dtype, still in f32 lanes. nullptr for f32 itself
 // (unless it saturates).
 Kernel round_kernel(ir::DType dtype, ir::Overflow overflow);
-// From packed elements in memory to their lane type, and back, rounding floats (integer lanes must
-// hold values of the dtype). The copying ones serve f32 and s32 too.
+// Convert packed elements in memory to their lane type, and back, rounding floats (integer lanes
+// must hold values of the dtype). For f32 and s32 they copy.
 Kernel load_kernel(ir::DType dtype);
 Kernel store_kernel(ir::DType dtype);
 // s32 lanes to f32 and f32 lanes to s32 holding a value of `dtype`.

@@ -49,7 +49,7 @@ HWY_INLINE V clamped_swiglu(D d, V x, V y, const double (&params)[3]) {
   return hn::Mul(swish, hn::Add(linear, hn::Set(d, static_cast<float>(params[2]))));
 }
 
-// Of one operand, x, and of two, x and y; p: the first parameter.
+// ONE: ops of one operand, x; TWO: of two, x and y. p: the first parameter.
 #define MATH_KERNELS(ONE, TWO)                                   \
   ONE(Rsqrt, hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x)))             \
   ONE(Exp, exp_f32(d, x))                                        \

@@ -14,7 +14,7 @@ struct Reducer {
   void (*start)(void* totals, size_t count);
   // Reduces `count` lanes into one total, in any order.
   void (*row)(const void* lanes, size_t count, void* total);
-  // The same in order.
+  // Reduces them from the first to the last.
   void (*ordered_row)(const void* lanes, size_t count, void* total);
   // Reduces lane i into total i.
   void (*columns)(const void* lanes, size_t count, void* totals);

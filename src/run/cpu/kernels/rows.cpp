@@ -84,7 +84,7 @@ float largest(const float* x, size_t n) {
 // at least 1, so that its reciprocal gives a quotient that one step corrects.
 void softmax(const float* x, float* out, size_t n) {
   const V most = hn::Set(kLanes, largest(x, n));
-  // Of positive numbers, eight sums in f32 lose about as much as the sum's own rounding.
+  // Eight sums of positive numbers in f32 lose about as much as the sum's own rounding.
   Total total;
   V some = hn::Zero(kLanes);
   int sums = 0;

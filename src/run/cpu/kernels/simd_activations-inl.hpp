@@ -108,7 +108,7 @@ HWY_INLINE V gelu_f32(D d, V x) {
                      [&]() ATTACCA_INLINE_LAMBDA { return gelu_far(d, x, a); });
 }
 
-// To 17 bits.
+// GELU, right to 17 bits.
 template <class D, class V>
 HWY_INLINE V gelu_coarse(D d, V x) {
   constexpr float log2_tail[] = {0.000004535f,    -1.15124684f,    -0.458480497f,

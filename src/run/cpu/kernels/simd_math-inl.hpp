@@ -75,7 +75,7 @@ HWY_INLINE V exp_f64(D d, V x) {
   return hn::Mul(polynomial(d, r, taylor), hn::BitCast(d, exponent));
 }
 
-// Of a positive normal f64; callers handle 0, negative numbers, infinity and NaN.
+// The logarithm of a positive normal f64; callers handle 0, negative numbers, infinity and NaN.
 template <class D, class V>
 HWY_INLINE V log_positive_f64(D d, V x) {
   const hn::RebindToUnsigned<D> du;

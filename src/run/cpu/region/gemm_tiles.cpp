@@ -29,7 +29,7 @@ void run_gemm_tile(const GemmTiles& tiles, const Tile& tile, int64_t block, int6
   tiles.reductions.add(domain, tile, block, kept, totals);
 }
 
-// The same tile of all matrices, one after the other.
+// Computes the same tile of all matrices, one after the other.
 void run_tile_of_batch(const GemmTiles& tiles, Tile tile, int64_t block) {
   thread_local TiledReductions::BatchTotals totals;
   tiles.reductions.start_batch(tile, totals);

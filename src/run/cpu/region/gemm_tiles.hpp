@@ -19,7 +19,7 @@ struct GemmTiles {
 
 // REQUIRES: a domain with elements.
 void run_gemm_tiles(const GemmTiles& tiles, int threads);
-// The same of grouped products.
+// Runs grouped products, whose tiles have rows of one group each. REQUIRES: a domain with elements.
 void run_group_tiles(const GemmTiles& tiles, const Groups& groups, int threads);
 
 }  // namespace attacca::run

@@ -29,7 +29,7 @@ class ResultMemory {
   // tiles.
   size_t output_that_holds(size_t output, const RegionSizes& sizes) const;
 
-  // By output. Results that share memory with an earlier one own a part of it.
+  // The results, by output. Those that share memory with an earlier one own a part of it.
   Result<std::vector<ir::Tensor>> make_results(RunState& state, const RegionSizes& sizes) const;
   // What the chunk program writes, by output: the results, or the unrounded values that a reduction
   // reads, which it may share with other reductions and with a result.

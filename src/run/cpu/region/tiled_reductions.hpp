@@ -23,8 +23,8 @@ class TiledReductions {
   // matrices, between start_batch() and finish_batch().
   bool over_batch() const;
 
-  // By output, room for a tile whose values no result holds; null for other outputs. The calling
-  // thread's own, until its next call.
+  // Room for a tile of each output whose values no result holds, and null for the others. It is the
+  // calling thread's own, until its next call.
   std::vector<std::byte*> keep_tiles(int64_t elements) const;
   void start_batch(const Tile& tile, BatchTotals& totals) const;
   // Reduces a tile of a domain. `block`: the number of its columns' block. `kept`: what
