@@ -32,14 +32,22 @@ Result<std::vector<int64_t>> numbers(const std::vector<ir::Dim>& dims,
   return result;
 }
 
+// Whether an operand has elements for each row of the domain, or the same for all rows, as B or an
+// input of one row.
+enum class Rows : uint8_t { Each, Same };
+
 // An operand before batch axes are merged.
 struct Strided {
   View view;
   std::vector<int64_t> batch = {};
-  bool has_rows = true;  // false: the same for all rows, as B, or an input of one row
+  Rows rows = Rows::Each;
   // Whether it is read by strides. An accumulator and the operands of a user's kernel are not.
   bool is_strided = true;
 };
+
+Rows rows_of(Role role) {
+  return role == Role::Row || role == Role::Scalar ? Rows::Same : Rows::Each;
+}
 
 int first_alignment(int base, int64_t offset_bytes) {
   int alignment = std::min(base, 16);
@@ -79,8 +87,8 @@ class Concretizer {
   }
 
   Result<Strided> strided(const epilogue::Access& access, ir::DType dtype, ir::Value source,
-                          bool has_rows = true) {
-    Strided made{.view = {.dtype = dtype}, .has_rows = has_rows};
+                          Rows rows = Rows::Each) {
+    Strided made{.view = {.dtype = dtype}, .rows = rows};
     View& view = made.view;
     ATTACCA_TRY(view.offset, number(access.offset, symbols_));
     ATTACCA_TRY(made.batch, numbers(access.strides, symbols_));
@@ -108,13 +116,13 @@ class Concretizer {
     ProductOperands<Strided> made;
     ProductOperands<ir::Value> sources{gemm.a.source, gemm.b.source};
     ATTACCA_TRY(made.a, strided(gemm.a.access, gemm.a.dtype, gemm.a.source));
-    ATTACCA_TRY(made.b, strided(gemm.b.access, gemm.b.dtype, gemm.b.source, false));
+    ATTACCA_TRY(made.b, strided(gemm.b.access, gemm.b.dtype, gemm.b.source, Rows::Same));
     if (gemm.a.scales) {
       const auto &a = *gemm.a.scales, &b = *gemm.b.scales;
       sources.scales = {a.source, b.source};
       made.scales.emplace();
       ATTACCA_TRY(made.scales->a, strided(a.access, ir::DType::F32, a.source));
-      ATTACCA_TRY(made.scales->b, strided(b.access, ir::DType::F32, b.source, false));
+      ATTACCA_TRY(made.scales->b, strided(b.access, ir::DType::F32, b.source, Rows::Same));
     }
     if (gemm.groups) ATTACCA_TRY_VOID(add_groups(*gemm.groups, made, sources));
     if (gemm.a.rows) {
@@ -195,8 +203,7 @@ class Concretizer {
       } else if (input.role == Role::Accumulator) {
         ATTACCA_TRY(input.column_offset, number(input.column_offset, symbols_));
       } else {
-        ATTACCA_TRY(made, strided(input.access, input.dtype, input.source,
-                                  input.role != Role::Row && input.role != Role::Scalar));
+        ATTACCA_TRY(made, strided(input.access, input.dtype, input.source, rows_of(input.role)));
       }
       if (input.group_stride) {
         ATTACCA_TRY(made.view.batch_stride, number(*input.group_stride, symbols_));
@@ -255,7 +262,7 @@ class Concretizer {
   bool merges_into_rows() const {
     if (problem_.m * batch_.back() > kMostExtent) return false;
     return every_operand([&](const Strided& operand) {
-      if (!operand.has_rows) return operand.batch.back() == 0;
+      if (operand.rows == Rows::Same) return operand.batch.back() == 0;
       return problem_.m == 1 || operand.batch.back() == operand.view.row_stride * problem_.m;
     });
   }
@@ -263,7 +270,7 @@ class Concretizer {
   void merge_into_rows() {
     for_each(
         [&](Strided& operand) {
-          if (problem_.m == 1 && operand.is_strided && operand.has_rows)
+          if (problem_.m == 1 && operand.is_strided && operand.rows == Rows::Each)
             operand.view.row_stride = operand.batch.back();
         },
         operands_);

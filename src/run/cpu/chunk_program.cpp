@@ -13,10 +13,14 @@ namespace {
 using epilogue::Epilogue;
 using ir::DType;
 
+// The rows of a chunk. Operands with one value for each row are splats in one row, and arrays of
+// lanes in several.
+enum class ChunkRows : uint8_t { One, Several };
+
 class Compiler {
  public:
-  Compiler(const Epilogue& epilogue, ir::Mode mode, bool of_rows)
-      : epilogue_(epilogue), mode_(mode), pointwise_(is_pointwise(epilogue)), of_rows_(of_rows) {}
+  Compiler(const Epilogue& epilogue, ir::Mode mode, ChunkRows rows)
+      : epilogue_(epilogue), mode_(mode), pointwise_(is_pointwise(epilogue)), rows_(rows) {}
 
   ChunkProgram compile() {
     for (size_t i = 0; i < epilogue_.inputs.size(); ++i) add_input_slot(i);
@@ -48,7 +52,7 @@ class Compiler {
     const epilogue::Input& input = epilogue_.inputs[i];
     const bool splat = input.role != epilogue::Role::Accumulator &&
                        (input.access.strides.empty() || input.access.strides.back().is(0)) &&
-                       !(of_rows_ && input.role == epilogue::Role::Column);
+                       !(rows_ == ChunkRows::Several && input.role == epilogue::Role::Column);
     add_slot(lane_of(input.dtype), splat, Slot::Kind::Input, static_cast<int>(i));
   }
 
@@ -412,20 +416,21 @@ class Compiler {
   void find_integer_chain() {
     auto chain = match_integer_chain(epilogue_, mode_);
     if (!chain || pointwise_) return;
+    enum class Values : uint8_t { OneAColumn, One };
     bool fits = true;
-    const auto place = [&](int& value, Lane lane, bool splat) {
+    const auto place = [&](int& value, Lane lane, Values values) {
       value = values_[value].slot;
       const Slot& slot = program_.slots[value];
-      fits &= alike_[value] && slot.lane == lane && slot.splat == splat;
+      fits &= alike_[value] && slot.lane == lane && slot.splat == (values == Values::One);
     };
     for (IntegerChain::Scaled* each : {&chain->x, chain->gate ? &*chain->gate : nullptr}) {
-      if (each && each->shift) place(*each->shift, Lane::S32, false);
+      if (each && each->shift) place(*each->shift, Lane::S32, Values::OneAColumn);
       for (size_t i = 0; each && i < each->scales.size(); ++i)
-        place(each->scales[i], Lane::F32, true);
+        place(each->scales[i], Lane::F32, Values::One);
     }
-    if (chain->bias) place(*chain->bias, Lane::F32, false);
-    if (chain->quantum) place(*chain->quantum, Lane::F32, true);
-    if (chain->zero) place(*chain->zero, Lane::F32, true);
+    if (chain->bias) place(*chain->bias, Lane::F32, Values::OneAColumn);
+    if (chain->quantum) place(*chain->quantum, Lane::F32, Values::One);
+    if (chain->zero) place(*chain->zero, Lane::F32, Values::One);
     if (fits) program_.integer_chain = std::move(chain);
   }
 
@@ -460,7 +465,7 @@ class Compiler {
   const Epilogue& epilogue_;
   const ir::Mode mode_;
   const bool pointwise_;
-  const bool of_rows_;
+  const ChunkRows rows_;
   ChunkProgram program_;
   std::vector<Value> values_;
   std::vector<int> uses_;    // of each value
@@ -476,13 +481,13 @@ bool is_pointwise(const Epilogue& epilogue) {
 }
 
 ChunkProgram compile_chunk_program(const Epilogue& epilogue, ir::Mode mode) {
-  ChunkProgram program = Compiler(epilogue, mode, false).compile();
+  ChunkProgram program = Compiler(epilogue, mode, ChunkRows::One).compile();
   const bool columns = std::any_of(
       epilogue.inputs.begin(), epilogue.inputs.end(),
       [](const epilogue::Input& input) { return input.role == epilogue::Role::Column; });
   if (columns)
-    program.of_rows =
-        std::make_unique<const ChunkProgram>(Compiler(epilogue, mode, true).compile());
+    program.of_rows = std::make_unique<const ChunkProgram>(
+        Compiler(epilogue, mode, ChunkRows::Several).compile());
   return program;
 }
 
