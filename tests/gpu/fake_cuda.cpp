@@ -313,11 +313,6 @@ int cuLaunchKernelEx(const FakeLaunchConfig* config, void*, void**, void**) {
   return 0;
 }
 
-int cuMemGetInfo_v2(size_t* free, size_t* total) {
-  *free = 100;
-  *total = 200;
-  return note("cuMemGetInfo_v2");
-}
 int cuMemAlloc_v2(uint64_t* pointer, size_t bytes) {
   if (const int code = note("cuMemAlloc_v2", std::to_string(bytes))) return code;
   if (const size_t used = in_use(); used + bytes > state().limit) return 2;
@@ -371,14 +366,6 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t bytes, void*) {
   memset(reinterpret_cast<void*>(to), value, bytes);
   return 0;
 }
-int cuMemsetD32Async(uint64_t to, unsigned value, size_t words, void*) {
-  if (const int code = note("cuMemsetD32Async", std::to_string(words))) return code;
-  for (size_t i = 0; i < words; ++i) reinterpret_cast<unsigned*>(to)[i] = value;
-  return 0;
-}
-int cuPointerGetAttribute(void*, int, uint64_t) {
-  return note("cuPointerGetAttribute");
-}
 
 int cuStreamCreate(void** stream, unsigned) {
   return make("cuStreamCreate", stream);
@@ -398,10 +385,6 @@ int cuStreamWriteValue32_v2(void* stream, unsigned long long word, unsigned valu
 }
 int cuStreamWaitEvent(void* stream, void*, unsigned) {
   return note("cuStreamWaitEvent", on(stream));
-}
-int cuStreamIsCapturing(void*, int* status) {
-  *status = 0;
-  return note("cuStreamIsCapturing");
 }
 int cuStreamBeginCapture_v2(void*, int) {
   if (const int code = note("cuStreamBeginCapture_v2")) return code;

@@ -112,12 +112,6 @@ Status Device::synchronize() const {
   return call(driver().context_synchronize);
 }
 
-Result<size_t> Device::free_memory() const {
-  size_t free = 0, total = 0;
-  ATTACCA_TRY_VOID(call(driver().mem_get_info, &free, &total));
-  return free;
-}
-
 // ---- Memory
 
 Result<DeviceMemory> DeviceMemory::allocate(const Device& device, size_t bytes) {

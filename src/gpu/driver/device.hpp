@@ -34,7 +34,6 @@ class Device {
   // context is current.
   Status make_current() const;
   Status synchronize() const;
-  Result<size_t> free_memory() const;
 
   // The call, with its context current.
   template <class... Parameters, class... Arguments>

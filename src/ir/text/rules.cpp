@@ -41,10 +41,6 @@ NumberKind kind_of(DType dtype) {
 
 }  // namespace
 
-std::span<const Infix> infix_operators() {
-  return kInfix;
-}
-
 const Infix* find_infix(std::string_view symbol) {
   for (const Infix& entry : kInfix)
     if (entry.symbol == symbol) return &entry;

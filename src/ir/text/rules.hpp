@@ -28,7 +28,6 @@ struct Infix {
   Op op;
   Precedence precedence;
 };
-std::span<const Infix> infix_operators();
 const Infix* find_infix(std::string_view symbol);
 const Infix* find_infix(Op op);  // nullptr where the op prints as a call
 

@@ -36,7 +36,6 @@ class Value {
   // REQUIRES: an array. Returns *this.
   Value& push(Value value);
 
-  bool is_null() const { return is<std::monostate>(); }
   bool is_number() const { return is<int64_t>() || is<double>(); }
   template <class T>
   bool is() const {
