@@ -5,19 +5,14 @@
 #include "launch/toolbox.hpp"
 #include "tune/exchange.hpp"
 
-using attacca::fail;
-using attacca::Result;
-using attacca::Status;
-using attacca::api::guarded;
-using attacca::api::required;
 namespace launch = attacca::launch;
 namespace tune = attacca::tune;
 
 namespace {
 
 Result<std::shared_ptr<launch::Toolbox>> open_toolbox(const char* device) {
-  ATTACCA_TRY_VOID(required(device, "device"));
-  ATTACCA_TRY(const attacca::run::DeviceId parsed, attacca::api::parse_device(device));
+  ATTACCA_REQUIRE(device);
+  ATTACCA_TRY(const attacca::run::DeviceId parsed, api::parse_device(device));
   if (!parsed.cuda) return fail("choices are of a GPU and its tools", "device", "give cuda");
   return launch::Toolbox::open(parsed.ordinal);
 }
@@ -28,7 +23,7 @@ extern "C" {
 
 attacca_status* attacca_choices_export(const char* device, const char* path, int64_t* count) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_REQUIRE(path);
     ATTACCA_TRY(const auto toolbox, open_toolbox(device));
     ATTACCA_TRY(const tune::Exported made, tune::export_to_file(*toolbox, path));
     if (count != nullptr) *count = static_cast<int64_t>(made.file.choices.size());
@@ -38,7 +33,7 @@ attacca_status* attacca_choices_export(const char* device, const char* path, int
 
 attacca_status* attacca_choices_import(const char* device, const char* path, int64_t* count) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_REQUIRE(path);
     ATTACCA_TRY(const auto toolbox, open_toolbox(device));
     ATTACCA_TRY(const tune::ImportedFile file, tune::import_from_file(*toolbox, path));
     if (count != nullptr) *count = static_cast<int64_t>(file.choices);

@@ -13,16 +13,13 @@ struct attacca_device {
 
 namespace {
 
-using attacca::Status;
-using attacca::api::guarded;
-using attacca::api::required;
 using gpu::Driver;
 
 // The device's call of an entry of the driver, given as Driver::..., with these arguments.
 template <class Entry, class... Arguments>
 attacca_status* call(const attacca_device* device, Entry entry, Arguments... arguments) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(device, "device"));
+    ATTACCA_REQUIRE(device);
     return device->device.call(device->device.driver().*entry, arguments...);
   });
 }
@@ -32,8 +29,8 @@ template <class Handle, class Entry, class... Arguments>
 attacca_status* make(const attacca_device* device, Entry entry, void** into, const char* name,
                      Arguments... arguments) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY_VOID(required(into, name));
+    ATTACCA_REQUIRE(device);
+    ATTACCA_TRY_VOID(required(name, {into}));
     Handle made{};
     ATTACCA_TRY_VOID(device->device.call(device->device.driver().*entry, &made, arguments...));
     *into = (void*)made;
@@ -62,9 +59,7 @@ attacca_status* copy(const attacca_device* device, Entry entry, To to, From from
                      void* stream) {
   if (bytes == 0) return nullptr;
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY_VOID(required((const void*)to, "to"));
-    ATTACCA_TRY_VOID(required((const void*)from, "from"));
+    ATTACCA_TRY_VOID(required("device, to, from", {device, (const void*)to, (const void*)from}));
     return device->device.call(device->device.driver().*entry, to, from, bytes, stream_of(stream));
   });
 }
@@ -79,7 +74,7 @@ extern "C" {
 
 attacca_status* attacca_device_count(int32_t* count) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(count, "count"));
+    ATTACCA_REQUIRE(count);
     ATTACCA_TRY(*count, gpu::Device::count());
     return {};
   });
@@ -87,10 +82,9 @@ attacca_status* attacca_device_count(int32_t* count) {
 
 attacca_status* attacca_device_open(const char* device, attacca_device** opened) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY_VOID(required(opened, "opened"));
-    ATTACCA_TRY(const attacca::run::DeviceId parsed, attacca::api::parse_device(device));
-    if (!parsed.cuda) return attacca::fail("the device is no GPU", "device", "give cuda");
+    ATTACCA_REQUIRE(device, opened);
+    ATTACCA_TRY(const attacca::run::DeviceId parsed, api::parse_device(device));
+    if (!parsed.cuda) return fail("the device is no GPU", "device", "give cuda");
     ATTACCA_TRY(gpu::Device made, gpu::Device::open(parsed.ordinal));
     *opened = new attacca_device{std::move(made)};
     return {};

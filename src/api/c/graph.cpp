@@ -12,12 +12,6 @@
 
 namespace {
 
-using attacca::fail;
-using attacca::Result;
-using attacca::Status;
-using attacca::api::guarded;
-using attacca::api::required;
-using attacca::api::text_or;
 namespace ir = attacca::ir;
 
 Status give_graph(Result<ir::Graph> graph, attacca_graph** into) {
@@ -38,16 +32,14 @@ extern "C" {
 
 attacca_status* attacca_graph_parse(const char* text, attacca_graph** graph) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(text, "text"));
-    ATTACCA_TRY_VOID(required(graph, "graph"));
+    ATTACCA_REQUIRE(text, graph);
     return give_graph(ir::parse_graph(text), graph);
   });
 }
 
 attacca_status* attacca_graph_load(const char* path, attacca_graph** graph) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(path, "path"));
-    ATTACCA_TRY_VOID(required(graph, "graph"));
+    ATTACCA_REQUIRE(path, graph);
     return give_graph(attacca::run::load_graph(path), graph);
   });
 }
@@ -55,8 +47,7 @@ attacca_status* attacca_graph_load(const char* path, attacca_graph** graph) {
 attacca_status* attacca_graph_from_onnx(const void* model, size_t bytes, const char* directory,
                                         attacca_graph** graph) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(model, "model"));
-    ATTACCA_TRY_VOID(required(graph, "graph"));
+    ATTACCA_REQUIRE(model, graph);
     const std::string_view text(static_cast<const char*>(model), bytes);
     return give_graph(attacca::import::parse_onnx(text, text_or(directory, "")), graph);
   });
@@ -64,8 +55,7 @@ attacca_status* attacca_graph_from_onnx(const void* model, size_t bytes, const c
 
 attacca_status* attacca_graph_text(const attacca_graph* graph, attacca_bytes** text) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(graph, "graph"));
-    ATTACCA_TRY_VOID(required(text, "text"));
+    ATTACCA_REQUIRE(graph, text);
     *text = new attacca_bytes{ir::print_graph(graph->graph)};
     return {};
   });
@@ -80,23 +70,19 @@ attacca_status* attacca_graph_with_typed_constant(const attacca_graph* graph, co
                                                   const char* type, const void* data, size_t bytes,
                                                   attacca_graph** bound) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(graph, "graph"));
-    ATTACCA_TRY_VOID(required(input, "input"));
-    ATTACCA_TRY_VOID(required(bound, "bound"));
-    if (bytes > 0) ATTACCA_TRY_VOID(required(data, "data"));
+    ATTACCA_REQUIRE(graph, input, bound);
+    if (bytes > 0) ATTACCA_REQUIRE(data);
     const std::string name = input;
     const auto value = graph->graph.find(name);
     if (!value || graph->graph[*value].op != ir::Op::Input)
-      return fail(
-          fmt::format("the graph has no input {}", name), name,
-          attacca::api::suggest(name, attacca::api::input_names(graph->graph), "its inputs are"));
+      return fail(fmt::format("the graph has no input {}", name), name,
+                  api::suggest(name, api::input_names(graph->graph), "its inputs are"));
     ir::Type given = graph->graph.type(*value);
     if (type != nullptr) {
-      ATTACCA_TRY(given, attacca::api::parse_type(type, name));
+      ATTACCA_TRY(given, api::parse_type(type, name));
     }
-    ATTACCA_TRY(ir::Tensor tensor, attacca::api::copied_tensor(given, data, bytes, name));
-    return give_graph(attacca::api::with_constants(graph->graph, {{name, name, std::move(tensor)}}),
-                      bound);
+    ATTACCA_TRY(ir::Tensor tensor, api::copied_tensor(given, data, bytes, name));
+    return give_graph(api::with_constants(graph->graph, {{name, name, std::move(tensor)}}), bound);
   });
 }
 
@@ -106,8 +92,8 @@ void attacca_graph_free(attacca_graph* graph) {
 
 attacca_status* attacca_builder_create(const char* name, attacca_builder** builder) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    *builder = new attacca_builder{attacca::api::Builder(attacca::api::text_or(name, "main"))};
+    ATTACCA_REQUIRE(builder);
+    *builder = new attacca_builder{api::Builder(text_or(name, "main"))};
     return {};
   });
 }
@@ -115,10 +101,7 @@ attacca_status* attacca_builder_create(const char* name, attacca_builder** build
 attacca_status* attacca_builder_input(attacca_builder* builder, const char* name, const char* type,
                                       attacca_value* value) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    ATTACCA_TRY_VOID(required(name, "name"));
-    ATTACCA_TRY_VOID(required(type, "type"));
-    ATTACCA_TRY_VOID(required(value, "value"));
+    ATTACCA_REQUIRE(builder, name, type, value);
     return give_value(builder->builder.input(name, type), value);
   });
 }
@@ -126,10 +109,8 @@ attacca_status* attacca_builder_input(attacca_builder* builder, const char* name
 attacca_status* attacca_builder_constant(attacca_builder* builder, const char* type,
                                          const void* data, size_t bytes, attacca_value* value) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    ATTACCA_TRY_VOID(required(type, "type"));
-    ATTACCA_TRY_VOID(required(value, "value"));
-    if (bytes > 0) ATTACCA_TRY_VOID(required(data, "data"));
+    ATTACCA_REQUIRE(builder, type, value);
+    if (bytes > 0) ATTACCA_REQUIRE(data);
     return give_value(builder->builder.constant(type, data, bytes), value);
   });
 }
@@ -138,13 +119,10 @@ attacca_status* attacca_builder_call(attacca_builder* builder, const char* op,
                                      const attacca_value* operands, size_t count,
                                      const char* attributes, attacca_value* value) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    ATTACCA_TRY_VOID(required(op, "op"));
-    ATTACCA_TRY_VOID(required(value, "value"));
-    if (count > 0) ATTACCA_TRY_VOID(required(operands, "operands"));
-    return give_value(builder->builder.call(op, {operands, operands + count},
-                                            attacca::api::text_or(attributes, "")),
-                      value);
+    ATTACCA_REQUIRE(builder, op, value);
+    if (count > 0) ATTACCA_REQUIRE(operands);
+    return give_value(
+        builder->builder.call(op, {operands, operands + count}, text_or(attributes, "")), value);
   });
 }
 
@@ -152,16 +130,11 @@ attacca_status* attacca_builder_compute(attacca_builder* builder, const char* ex
                                         const char* const* names, const attacca_value* values,
                                         size_t count, attacca_value* value) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    ATTACCA_TRY_VOID(required(expression, "expression"));
-    ATTACCA_TRY_VOID(required(value, "value"));
-    if (count > 0) {
-      ATTACCA_TRY_VOID(required(names, "names"));
-      ATTACCA_TRY_VOID(required(values, "values"));
-    }
+    ATTACCA_REQUIRE(builder, expression, value);
+    if (count > 0) ATTACCA_REQUIRE(names, values);
     std::vector<std::pair<std::string, uint64_t>> named;
     for (size_t i = 0; i < count; ++i) {
-      ATTACCA_TRY_VOID(required(names[i], "names"));
+      ATTACCA_TRY_VOID(required("names", {names[i]}));
       named.emplace_back(names[i], values[i]);
     }
     return give_value(builder->builder.compute(expression, named), value);
@@ -172,12 +145,9 @@ attacca_status* attacca_builder_kernel(attacca_builder* builder, const char* fil
                                        const attacca_kernel_argument* arguments, size_t count,
                                        const char* launch, attacca_value* value) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    ATTACCA_TRY_VOID(required(file, "file"));
-    ATTACCA_TRY_VOID(required(launch, "launch"));
-    ATTACCA_TRY_VOID(required(value, "value"));
-    if (count > 0) ATTACCA_TRY_VOID(required(arguments, "arguments"));
-    std::vector<attacca::api::Builder::KernelArgument> given;
+    ATTACCA_REQUIRE(builder, file, launch, value);
+    if (count > 0) ATTACCA_REQUIRE(arguments);
+    std::vector<api::Builder::KernelArgument> given;
     for (size_t i = 0; i < count; ++i)
       given.push_back({text_or(arguments[i].text, ""), arguments[i].value});
     return give_value(builder->builder.kernel(file, given, launch), value);
@@ -187,15 +157,14 @@ attacca_status* attacca_builder_kernel(attacca_builder* builder, const char* fil
 attacca_status* attacca_builder_output(attacca_builder* builder, attacca_value value,
                                        const char* name) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    return builder->builder.output(value, attacca::api::text_or(name, ""));
+    ATTACCA_REQUIRE(builder);
+    return builder->builder.output(value, text_or(name, ""));
   });
 }
 
 attacca_status* attacca_builder_finish(const attacca_builder* builder, attacca_graph** graph) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(builder, "builder"));
-    ATTACCA_TRY_VOID(required(graph, "graph"));
+    ATTACCA_REQUIRE(builder, graph);
     return give_graph(builder->builder.finish(), graph);
   });
 }

@@ -9,12 +9,6 @@
 #include "api/c/status.hpp"
 #include "run/cuda/decision.hpp"
 
-using attacca::fail;
-using attacca::Status;
-using attacca::api::guarded;
-using attacca::api::required;
-namespace api = attacca::api;
-
 attacca_instance::attacca_instance(std::shared_ptr<const api::Instance> made)
     : instance(std::move(made)) {
   for (const attacca::run::Decision& decision : instance->decisions())
@@ -65,11 +59,10 @@ attacca_status* attacca_plan_prepare_strided(const attacca_plan* plan, const att
                                              size_t alignment_count, const int64_t* const* strides,
                                              size_t stride_count, attacca_instance** instance) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(instance, "instance"));
+    ATTACCA_REQUIRE(plan, instance);
     ATTACCA_TRY(const attacca::ir::SymbolValues values, api::read_sizes(sizes, count));
-    if (alignment_count > 0) ATTACCA_TRY_VOID(required(alignments, "alignments"));
-    if (stride_count > 0) ATTACCA_TRY_VOID(required(strides, "strides"));
+    if (alignment_count > 0) ATTACCA_REQUIRE(alignments);
+    if (stride_count > 0) ATTACCA_REQUIRE(strides);
     const api::Layouts layouts = read_strides(*plan->plan, strides, stride_count);
     ATTACCA_TRY(auto made,
                 plan->plan->prepare(values, {alignments, alignments + alignment_count}, layouts));
@@ -108,9 +101,9 @@ attacca_status* attacca_instance_run(const attacca_instance* instance, const voi
                                      size_t input_count, void* const* outputs, size_t output_count,
                                      void* workspace, size_t workspace_bytes, void* stream) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(instance, "instance"));
-    if (input_count > 0) ATTACCA_TRY_VOID(required(inputs, "inputs"));
-    if (output_count > 0) ATTACCA_TRY_VOID(required(outputs, "outputs"));
+    ATTACCA_REQUIRE(instance);
+    if (input_count > 0) ATTACCA_REQUIRE(inputs);
+    if (output_count > 0) ATTACCA_REQUIRE(outputs);
     return instance->instance->run({inputs, input_count}, {outputs, output_count}, workspace,
                                    workspace_bytes, stream);
   });
@@ -121,10 +114,9 @@ attacca_status* attacca_plan_prepare_parts(const attacca_plan* plan, const attac
                                            size_t alignment_count, size_t parts,
                                            attacca_parts** made) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(made, "made"));
+    ATTACCA_REQUIRE(plan, made);
     ATTACCA_TRY(const attacca::ir::SymbolValues values, api::read_sizes(sizes, count));
-    if (alignment_count > 0) ATTACCA_TRY_VOID(required(alignments, "alignments"));
+    if (alignment_count > 0) ATTACCA_REQUIRE(alignments);
     ATTACCA_TRY(auto prepared, plan->plan->prepare_parts(
                                    values, {alignments, alignments + alignment_count}, parts));
     std::string candidate = to_string(prepared->candidate());
@@ -151,11 +143,11 @@ attacca_status* attacca_parts_run(const attacca_parts* parts, const void* const*
                                   const attacca_reported* reported, size_t reported_count,
                                   void* stream) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(parts, "parts"));
-    if (input_count > 0) ATTACCA_TRY_VOID(required(inputs, "inputs"));
-    if (output_count > 0) ATTACCA_TRY_VOID(required(outputs, "outputs"));
-    if (awaited_count > 0) ATTACCA_TRY_VOID(required(awaited, "awaited"));
-    if (reported_count > 0) ATTACCA_TRY_VOID(required(reported, "reported"));
+    ATTACCA_REQUIRE(parts);
+    if (input_count > 0) ATTACCA_REQUIRE(inputs);
+    if (output_count > 0) ATTACCA_REQUIRE(outputs);
+    if (awaited_count > 0) ATTACCA_REQUIRE(awaited);
+    if (reported_count > 0) ATTACCA_REQUIRE(reported);
     std::vector<attacca::ptx::AwaitedWord> before;
     for (const attacca_awaited& each : std::span(awaited, awaited_count))
       before.push_back({reinterpret_cast<uintptr_t>(each.word), each.value, each.most_ms,
@@ -176,8 +168,7 @@ size_t attacca_instance_decision_count(const attacca_instance* instance) {
 attacca_status* attacca_instance_decision(const attacca_instance* instance, size_t index,
                                           attacca_decision* decision) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(instance, "instance"));
-    ATTACCA_TRY_VOID(required(decision, "decision"));
+    ATTACCA_REQUIRE(instance, decision);
     if (index >= instance->candidates.size())
       return fail(fmt::format("no decision {}: there are {}", index, instance->candidates.size()),
                   "index", "count from 0");
@@ -196,8 +187,7 @@ int32_t attacca_instance_decision_together(const attacca_instance* instance, siz
 attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
                                                 attacca_bytes** json) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(instance, "instance"));
-    ATTACCA_TRY_VOID(required(json, "json"));
+    ATTACCA_REQUIRE(instance, json);
     *json = new attacca_bytes{
         attacca::json::dump(attacca::run::decisions_json(instance->instance->decisions(),
                                                          instance->instance->partition()),

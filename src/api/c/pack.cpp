@@ -10,15 +10,10 @@
 
 namespace {
 
-using attacca::fail;
-using attacca::Result;
-using attacca::Status;
-using attacca::api::guarded;
-using attacca::api::required;
 namespace ir = attacca::ir;
 
 Status check_size(const attacca_packing* packing) {
-  ATTACCA_TRY_VOID(required(packing, "packing"));
+  ATTACCA_REQUIRE(packing);
   if (packing->size == sizeof(attacca_packing)) return {};
   return fail(fmt::format("attacca_packing of {} bytes, this library's have {}", packing->size,
                           sizeof(attacca_packing)),
@@ -26,8 +21,7 @@ Status check_size(const attacca_packing* packing) {
 }
 
 Result<ir::PackedLayout> layout_of(const attacca_packing& given) {
-  ATTACCA_TRY_VOID(required(given.weights, "weights"));
-  ATTACCA_TRY_VOID(required(given.scales, "scales"));
+  ATTACCA_TRY_VOID(required("weights, scales", {given.weights, given.scales}));
   ir::Packing packing;
   ATTACCA_TRY(packing.weights, ir::dtype_named(given.weights, "weights"));
   ATTACCA_TRY(packing.scales, ir::dtype_named(given.scales, "scales"));
@@ -66,11 +60,9 @@ attacca_status* attacca_weights_pack(const attacca_packing* packing, const void*
                                      attacca_bytes** packed) {
   return guarded([&]() -> Status {
     ATTACCA_TRY_VOID(check_size(packing));
-    ATTACCA_TRY_VOID(required(weights, "weights"));
-    ATTACCA_TRY_VOID(required(scales, "scales"));
-    ATTACCA_TRY_VOID(required(packed, "packed"));
+    ATTACCA_REQUIRE(weights, scales, packed);
     ATTACCA_TRY(const ir::PackedLayout layout, at(layout_of(*packing), "packing"));
-    if (layout.packing.zeros) ATTACCA_TRY_VOID(required(zeros, "zeros"));
+    if (layout.packing.zeros) ATTACCA_REQUIRE(zeros);
     const ir::DType dtype = layout.packing.weights;
     ir::Quantized from{
         view(dtype, {layout.n, layout.packing.bits == 4 ? layout.k / 2 : layout.k}, weights),
@@ -86,7 +78,7 @@ attacca_status* attacca_weights_pack(const attacca_packing* packing, const void*
 attacca_status* attacca_weights_describe(const void* packed, size_t bytes,
                                          attacca_packing* packing) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(packed, "packed"));
+    ATTACCA_REQUIRE(packed);
     ATTACCA_TRY_VOID(check_size(packing));
     ATTACCA_TRY(const ir::PackedLayout layout,
                 at(ir::verify_packed(span_of(packed, bytes)), "packed"));
@@ -105,11 +97,9 @@ attacca_status* attacca_weights_describe(const void* packed, size_t bytes,
 attacca_status* attacca_weights_unpack(const void* packed, size_t bytes, void* weights,
                                        void* scales, void* zeros) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(packed, "packed"));
-    ATTACCA_TRY_VOID(required(weights, "weights"));
-    ATTACCA_TRY_VOID(required(scales, "scales"));
+    ATTACCA_REQUIRE(packed, weights, scales);
     ATTACCA_TRY(const ir::Quantized from, at(ir::unpack(span_of(packed, bytes)), "packed"));
-    if (from.zeros) ATTACCA_TRY_VOID(required(zeros, "zeros"));
+    if (from.zeros) ATTACCA_REQUIRE(zeros);
     copy(from.weights, weights);
     copy(from.scales, scales);
     if (from.zeros) copy(*from.zeros, zeros);

@@ -13,13 +13,6 @@
 #include "support/files/paths.hpp"
 #include "templates/catalog.hpp"
 
-using attacca::fail;
-using attacca::Result;
-using attacca::Status;
-using attacca::api::guarded;
-using attacca::api::required;
-using attacca::api::text_or;
-namespace api = attacca::api;
 namespace ir = attacca::ir;
 
 attacca_plan::attacca_plan(std::shared_ptr<const api::Plan> made)
@@ -78,8 +71,7 @@ attacca_status* give_tensor(const attacca_plan* plan,
                             std::vector<attacca_plan::Tensor> attacca_plan::*tensors,
                             std::string_view what, size_t index, attacca_tensor_info* info) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(info, "info"));
+    ATTACCA_REQUIRE(plan, info);
     if (index >= (plan->*tensors).size())
       return fail(fmt::format("no {} {}: the plan has {}", what, index, (plan->*tensors).size()),
                   "index", "count from 0");
@@ -94,7 +86,7 @@ extern "C" {
 
 attacca_status* attacca_template_directory(attacca_bytes** path) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_REQUIRE(path);
     *path = new attacca_bytes{attacca::templates::Catalog::default_directory()};
     return {};
   });
@@ -102,7 +94,7 @@ attacca_status* attacca_template_directory(attacca_bytes** path) {
 
 attacca_status* attacca_cache_directory(attacca_bytes** path) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_REQUIRE(path);
     *path = new attacca_bytes{attacca::cache_directory()};
     return {};
   });
@@ -110,7 +102,7 @@ attacca_status* attacca_cache_directory(attacca_bytes** path) {
 
 attacca_status* attacca_device_check(const char* device) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(device, "device"));
+    ATTACCA_REQUIRE(device);
     ATTACCA_TRY(const attacca::run::DeviceId parsed, api::parse_device(device));
     return api::check_device(parsed);
   });
@@ -119,8 +111,7 @@ attacca_status* attacca_device_check(const char* device) {
 attacca_status* attacca_plan_compile(const attacca_graph* graph, const attacca_options* options,
                                      attacca_plan** plan) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(graph, "graph"));
-    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_REQUIRE(graph, plan);
     ATTACCA_TRY(const api::Options chosen, read_options(options));
     return give_plan(api::Plan::compile(graph->graph, chosen), plan);
   });
@@ -130,7 +121,7 @@ attacca_status* attacca_matmul_plan(const char* dtype, const char* b_layout, con
                                     const char* out_dtype, const attacca_options* options,
                                     attacca_plan** plan) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_REQUIRE(plan);
     ATTACCA_TRY(const api::Options chosen, read_options(options));
     ATTACCA_TRY(ir::Graph graph,
                 api::matmul_graph(text_or(dtype, "bf16"), text_or(b_layout, "nk"),
@@ -141,8 +132,7 @@ attacca_status* attacca_matmul_plan(const char* dtype, const char* b_layout, con
 
 attacca_status* attacca_plan_serialize(const attacca_plan* plan, attacca_bytes** file) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(file, "file"));
+    ATTACCA_REQUIRE(plan, file);
     ATTACCA_TRY(std::string bytes, api::write_plan(*plan->plan));
     *file = new attacca_bytes{std::move(bytes)};
     return {};
@@ -152,8 +142,7 @@ attacca_status* attacca_plan_serialize(const attacca_plan* plan, attacca_bytes**
 attacca_status* attacca_plan_deserialize(const void* data, size_t bytes, const char* device,
                                          attacca_plan** plan) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(data, "data"));
-    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_REQUIRE(data, plan);
     ATTACCA_TRY(const auto chosen, read_device(device));
     return give_plan(api::read_plan({static_cast<const char*>(data), bytes}, "plan", chosen), plan);
   });
@@ -161,24 +150,21 @@ attacca_status* attacca_plan_deserialize(const void* data, size_t bytes, const c
 
 attacca_status* attacca_plan_save(const attacca_plan* plan, const char* path) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_REQUIRE(plan, path);
     return api::save_plan(*plan->plan, path);
   });
 }
 
 attacca_status* attacca_plan_save_bundle(const attacca_plan* plan, const char* path) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_REQUIRE(plan, path);
     return api::save_plan(*plan->plan, path, api::Kernels::With);
   });
 }
 
 attacca_status* attacca_plan_load(const char* path, const char* device, attacca_plan** plan) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(path, "path"));
-    ATTACCA_TRY_VOID(required(plan, "plan"));
+    ATTACCA_REQUIRE(path, plan);
     ATTACCA_TRY(const auto chosen, read_device(device));
     ATTACCA_TRY(const std::string bytes, attacca::read_file(path));
     return give_plan(api::read_plan(bytes, path, chosen), plan);
@@ -230,8 +216,7 @@ const char* attacca_plan_symbol(const attacca_plan* plan, size_t index) {
 
 attacca_status* attacca_plan_graph_text(const attacca_plan* plan, attacca_bytes** text) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(text, "text"));
+    ATTACCA_REQUIRE(plan, text);
     *text = new attacca_bytes{ir::print_graph(plan->plan->graph())};
     return {};
   });
@@ -239,8 +224,7 @@ attacca_status* attacca_plan_graph_text(const attacca_plan* plan, attacca_bytes*
 
 attacca_status* attacca_plan_explain_text(const attacca_plan* plan, attacca_bytes** text) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(text, "text"));
+    ATTACCA_REQUIRE(plan, text);
     *text = new attacca_bytes{plan->plan->explain_text()};
     return {};
   });
@@ -248,8 +232,7 @@ attacca_status* attacca_plan_explain_text(const attacca_plan* plan, attacca_byte
 
 attacca_status* attacca_plan_explain_json(const attacca_plan* plan, attacca_bytes** json) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(json, "json"));
+    ATTACCA_REQUIRE(plan, json);
     *json = new attacca_bytes{plan->plan->explain_json()};
     return {};
   });
@@ -257,8 +240,7 @@ attacca_status* attacca_plan_explain_json(const attacca_plan* plan, attacca_byte
 
 attacca_status* attacca_plan_explain_dot(const attacca_plan* plan, attacca_bytes** dot) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(plan, "plan"));
-    ATTACCA_TRY_VOID(required(dot, "dot"));
+    ATTACCA_REQUIRE(plan, dot);
     *dot = new attacca_bytes{plan->plan->explain_dot()};
     return {};
   });

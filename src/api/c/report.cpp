@@ -6,10 +6,9 @@
 extern "C" {
 
 attacca_status* attacca_report_page(const char* json, attacca_bytes** html) {
-  return attacca::api::guarded([&]() -> attacca::Status {
-    ATTACCA_TRY_VOID(attacca::api::required(json, "json"));
-    ATTACCA_TRY_VOID(attacca::api::required(html, "html"));
-    ATTACCA_TRY(std::string page, attacca::api::report_page(json, "<json>"));
+  return guarded([&]() -> Status {
+    ATTACCA_REQUIRE(json, html);
+    ATTACCA_TRY(std::string page, api::report_page(json, "<json>"));
     *html = new attacca_bytes{std::move(page)};
     return {};
   });

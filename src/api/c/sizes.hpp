@@ -10,10 +10,10 @@ namespace attacca::api {
 
 // Errors: a NULL, a symbol that comes twice.
 inline Result<ir::SymbolValues> read_sizes(const attacca_size* sizes, size_t count) {
-  if (count > 0) ATTACCA_TRY_VOID(required(sizes, "sizes"));
+  if (count > 0) ATTACCA_REQUIRE(sizes);
   ir::SymbolValues values;
   for (size_t i = 0; i < count; ++i) {
-    ATTACCA_TRY_VOID(required(sizes[i].symbol, "sizes"));
+    ATTACCA_TRY_VOID(required("sizes", {sizes[i].symbol}));
     if (!values.emplace(sizes[i].symbol, sizes[i].value).second)
       return fail(fmt::format("size {} comes twice", sizes[i].symbol), "sizes", "give it once");
   }

@@ -10,8 +10,8 @@
 extern "C" {
 
 attacca_status* attacca_decision_stamp(attacca_bytes** stamp) {
-  return attacca::api::guarded([&]() -> attacca::Status {
-    ATTACCA_TRY_VOID(attacca::api::required(stamp, "stamp"));
+  return guarded([&]() -> Status {
+    ATTACCA_REQUIRE(stamp);
     const auto catalog = attacca::templates::Catalog::open(nullptr);
     *stamp = new attacca_bytes{
         fmt::format("sources {}, templates {}, choices {:016x}", attacca::run::deciding_sources(),

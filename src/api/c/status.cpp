@@ -1,5 +1,9 @@
 #include "api/c/status.hpp"
 
+#include <algorithm>
+
+#include "fmt/format.h"
+
 #include "support/text/excerpt.hpp"
 #include "support/warnings.hpp"
 
@@ -19,6 +23,16 @@ attacca_status* make_status(Error error) noexcept {
       attacca_status{{bounded(std::move(error.what)), bounded(std::move(error.where)),
                       bounded(std::move(error.fix))}};
   return status != nullptr ? status : &memory_ran_out();
+}
+
+Status required(std::string_view names, std::initializer_list<const void*> pointers) {
+  for (const void* pointer : pointers) {
+    const std::string_view name = names.substr(0, names.find(','));
+    if (pointer == nullptr)
+      return fail(fmt::format("{} is NULL", name), std::string(name), "give one");
+    names.remove_prefix(std::min(names.size(), name.size() + 2));
+  }
+  return {};
 }
 
 namespace {

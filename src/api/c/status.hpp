@@ -2,8 +2,10 @@
 #pragma once
 
 #include <exception>
+#include <initializer_list>
 #include <new>
 #include <string>
+#include <string_view>
 
 #include "attacca/attacca.h"
 #include "support/error.hpp"
@@ -35,13 +37,23 @@ attacca_status* guarded(F f) noexcept {
   }
 }
 
-inline Status required(const void* pointer, const char* name) {
-  if (pointer == nullptr) return fail(std::string(name) + " is NULL", name, "give one");
-  return {};
-}
+// An error that names the first pointer that is NULL. `names`: of the pointers, as "graph, text".
+Status required(std::string_view names, std::initializer_list<const void*> pointers);
 
 inline std::string text_or(const char* text, const char* otherwise) {
   return text != nullptr ? text : otherwise;
 }
 
 }  // namespace attacca::api
+
+// ATTACCA_REQUIRE(graph, text): returns an error from this function if one of them is NULL.
+#define ATTACCA_REQUIRE(...) ATTACCA_TRY_VOID(::attacca::api::required(#__VA_ARGS__, {__VA_ARGS__}))
+
+// The functions of the C interface stand outside of namespaces; only their files include this one.
+using attacca::fail;
+using attacca::Result;
+using attacca::Status;
+using attacca::api::guarded;
+using attacca::api::required;
+using attacca::api::text_or;
+namespace api = attacca::api;

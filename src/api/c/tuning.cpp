@@ -11,21 +11,13 @@
 #include "templates/catalog.hpp"
 #include "tune/exchange.hpp"
 
-using attacca::fail;
-using attacca::Result;
-using attacca::Status;
-using attacca::api::guarded;
-using attacca::api::required;
-using attacca::api::text_or;
-namespace api = attacca::api;
-namespace json = attacca::json;
 namespace tune = attacca::tune;
 
 namespace {
 
-Status give_json(Result<json::Value> made, attacca_bytes** into) {
+Status give_json(Result<attacca::json::Value> made, attacca_bytes** into) {
   if (!made) return tl::make_unexpected(std::move(made).error());
-  *into = new attacca_bytes{json::dump(*made, -1)};
+  *into = new attacca_bytes{attacca::json::dump(*made, -1)};
   return {};
 }
 
@@ -33,45 +25,39 @@ Status give_json(Result<json::Value> made, attacca_bytes** into) {
 
 extern "C" {
 
-attacca_status* attacca_machine_json(const char* device, attacca_bytes** into) {
+attacca_status* attacca_machine_json(const char* device, attacca_bytes** json) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY_VOID(required(into, "json"));
+    ATTACCA_REQUIRE(device, json);
     ATTACCA_TRY(const attacca::run::DeviceId parsed, api::parse_device(device));
-    return give_json(api::machine_json(parsed), into);
+    return give_json(api::machine_json(parsed), json);
   });
 }
 
-attacca_status* attacca_graph_symbols(const attacca_graph* graph, attacca_bytes** into) {
+attacca_status* attacca_graph_symbols(const attacca_graph* graph, attacca_bytes** json) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(graph, "graph"));
-    ATTACCA_TRY_VOID(required(into, "json"));
-    json::Value symbols = json::Value::array();
+    ATTACCA_REQUIRE(graph, json);
+    auto symbols = attacca::json::Value::array();
     for (const std::string& symbol : graph->graph.symbols()) symbols.push(symbol);
-    return give_json(std::move(symbols), into);
+    return give_json(std::move(symbols), json);
   });
 }
 
 attacca_status* attacca_graph_problems(const attacca_graph* graph, const char* device,
                                        const char* mode, const attacca_size* sizes, size_t count,
-                                       attacca_bytes** into) {
+                                       attacca_bytes** json) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(graph, "graph"));
-    ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY_VOID(required(into, "json"));
+    ATTACCA_REQUIRE(graph, device, json);
     ATTACCA_TRY(const attacca::run::Target target,
                 api::tuning_target(device, text_or(mode, "fp32")));
     ATTACCA_TRY(const attacca::ir::SymbolValues values, api::read_sizes(sizes, count));
-    return give_json(api::problems_json(graph->graph, target, values), into);
+    return give_json(api::problems_json(graph->graph, target, values), json);
   });
 }
 
 attacca_status* attacca_problem_tune(const char* problem, const char* device, const char* tuning,
-                                     double seconds, attacca_bytes** into) {
+                                     double seconds, attacca_bytes** json) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(problem, "problem"));
-    ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY_VOID(required(into, "json"));
+    ATTACCA_REQUIRE(problem, device, json);
     api::Options options;
     ATTACCA_TRY(options.device, api::parse_device(device));
     ATTACCA_TRY(options.tuning, api::parse_tuning(text_or(tuning, "measure")));
@@ -79,21 +65,21 @@ attacca_status* attacca_problem_tune(const char* problem, const char* device, co
       return fail(fmt::format("seconds is {}", seconds), "seconds",
                   "give finite seconds >= 0; 0 is the default");
     if (seconds > 0) options.tuning_seconds = seconds;
-    return give_json(api::tune_problem(problem, options), into);
+    return give_json(api::tune_problem(problem, options), json);
   });
 }
 
-attacca_status* attacca_choices_list(attacca_bytes** into) {
+attacca_status* attacca_choices_list(attacca_bytes** json) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(into, "json"));
-    return give_json(api::rows_json(), into);
+    ATTACCA_REQUIRE(json);
+    return give_json(api::rows_json(), json);
   });
 }
 
-attacca_status* attacca_choices_store(const char* rows, int64_t* count) {
+attacca_status* attacca_choices_store(const char* json, int64_t* count) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(rows, "json"));
-    ATTACCA_TRY(const size_t stored, api::store_rows(rows));
+    ATTACCA_REQUIRE(json);
+    ATTACCA_TRY(const size_t stored, api::store_rows(json));
     if (count != nullptr) *count = static_cast<int64_t>(stored);
     return {};
   });
@@ -102,9 +88,7 @@ attacca_status* attacca_choices_store(const char* rows, int64_t* count) {
 attacca_status* attacca_choices_write(const char* device, const char* tools, const char* path,
                                       int64_t* count) {
   return guarded([&]() -> Status {
-    ATTACCA_TRY_VOID(required(device, "device"));
-    ATTACCA_TRY_VOID(required(tools, "tools"));
-    ATTACCA_TRY_VOID(required(path, "path"));
+    ATTACCA_REQUIRE(device, tools, path);
     ATTACCA_TRY(const auto catalog, attacca::templates::Catalog::open(nullptr));
     ATTACCA_TRY(const tune::Exported made, tune::export_to_file(device, tools, catalog, path));
     if (count != nullptr) *count = static_cast<int64_t>(made.file.choices.size());
