@@ -20,10 +20,6 @@ std::string size_text(uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024 * 1024));
 }
 
-std::string count_text(size_t entries) {
-  return entries == 1 ? "1 entry" : fmt::format("{} entries", entries);
-}
-
 std::string time_text(int64_t nanoseconds) {
   const auto seconds = static_cast<std::time_t>(nanoseconds / 1'000'000'000);
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(seconds));
@@ -77,7 +73,7 @@ Result<int> list(const CacheArgs& args) {
   for (const Cache::FileState& entry : entries)
     fmt::print("{}  {:>10}  {}  {}\n", hash_of(entry), size_text(entry.file.bytes),
                time_text(entry.file.last_use), describe(entry));
-  fmt::print("{}, {} of at most {}, in {}\n", count_text(entries.size()),
+  fmt::print("{}, {} of at most {}, in {}\n", count_text(entries.size(), "entry", "entries"),
              size_text(total_bytes(entries)), size_text(cache.limit_bytes()), cache.folder());
   return kOk;
 }
@@ -91,7 +87,7 @@ Result<int> verify() {
     ++damaged;
     fmt::print("{}/{}: {}\n", cache.folder(), escaped(entry.file.name), entry.problem);
   }
-  fmt::print("{}, {} damaged{}\n", count_text(entries.size()), damaged,
+  fmt::print("{}, {} damaged{}\n", count_text(entries.size(), "entry", "entries"), damaged,
              damaged ? "; each is compiled again when it is needed" : "");
   return damaged ? kCheckFailed : kOk;
 }
@@ -106,8 +102,7 @@ Result<int> clear() {
 }  // namespace
 
 int cache(const CacheArgs& args) {
-  const auto code = args.action == "ls" ? list(args) : args.action == "verify" ? verify() : clear();
-  return code ? *code : report(code.error());
+  return exit_code(args.action == "ls" ? list(args) : args.action == "verify" ? verify() : clear());
 }
 
 }  // namespace attacca::cli

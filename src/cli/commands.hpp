@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "support/error.hpp"
@@ -199,11 +200,16 @@ int index(const std::string& folder);
 
 // Prints the error to standard error and returns kBadInput.
 int report(const Error& error);
+// A command's code, or report()'s.
+int exit_code(const Result<int>& code);
 
 // The end of a command: prints support/warnings.hpp's to standard error, unless print_json() did.
 void report_warnings();
 // With the warnings so far as a member "warnings", if there are any.
 void print_json(json::Value object, int indent = 2);
+
+// "1 entry", "2 entries".
+std::string count_text(size_t count, std::string_view one, std::string_view several);
 
 // "M=128" pairs; errors name the offending text.
 Result<std::map<std::string, std::string>> parse_pairs(const std::vector<std::string>& texts,

@@ -53,8 +53,7 @@ Result<int> try_emit(const EmitArgs& args) {
 }  // namespace
 
 int emit(const EmitArgs& args) {
-  const auto code = try_emit(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_emit(args));
 }
 
 }  // namespace attacca::cli

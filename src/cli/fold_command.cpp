@@ -53,8 +53,7 @@ Result<int> try_fold(const FoldArgs& args) {
 }  // namespace
 
 int fold(const FoldArgs& args) {
-  const auto code = try_fold(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_fold(args));
 }
 
 }  // namespace attacca::cli

@@ -23,6 +23,19 @@ namespace {
 // Subcommands set the action that main carries out once parsing has succeeded.
 using Action = std::function<int()>;
 
+CLI::Option* add_model(CLI::App* command, std::string& file) {
+  return command->add_option("file", file, import::all_formats());
+}
+
+void add_mode(CLI::App* command, std::string& mode) {
+  command->add_option("--mode", mode, "The numerics contract: fp32 or eager")
+      ->check(CLI::IsMember({"fp32", "eager"}));
+}
+
+void add_json(CLI::App* command, bool& value) {
+  command->add_flag("--json", value, "Print JSON");
+}
+
 void add_batch_invariant(CLI::App* command, bool& value) {
   command->add_flag("--batch-invariant", value,
                     "A row's bits do not depend on how many rows there are");
@@ -30,10 +43,9 @@ void add_batch_invariant(CLI::App* command, bool& value) {
 
 void add_run(CLI::App& app, RunArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("run", "Fuse a model and run it");
-  command->add_option("file", args.file, import::all_formats())->required();
+  add_model(command, args.file)->required();
   command->add_option("--device", args.device, "Where to run: cpu, cuda or cuda:N");
-  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_mode(command, args.mode);
   add_batch_invariant(command, args.batch_invariant);
   command->add_option("--dim", args.dims, "The size of a symbolic dimension, e.g. M=128");
   command->add_option("--seed", args.seed,
@@ -52,7 +64,7 @@ void add_run(CLI::App& app, RunArgs& args, Action& action) {
       ->add_option("--through", args.through,
                    "onnxruntime: run an .onnx file of any ops in ONNX Runtime, with Attacca inside")
       ->check(CLI::IsMember({"onnxruntime"}));
-  command->add_flag("--json", args.json, "Print JSON");
+  add_json(command, args.json);
   command->callback([&args, &action] {
     action = [&args] { return args.through.empty() ? run(args) : run_through(args); };
   });
@@ -78,12 +90,11 @@ void add_filter(CLI::App* command, Args& args) {
 void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   CLI::App* command =
       app.add_subcommand("explain", "Show regions, epilogues, and why an op is not fused");
-  command->add_option("file", args.file, import::all_formats())->required();
-  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_model(command, args.file)->required();
+  add_mode(command, args.mode);
   add_batch_invariant(command, args.batch_invariant);
   command->add_flag("--unfused", args.unfused, "Show the op-by-op path instead");
-  command->add_flag("--json", args.json, "Print JSON");
+  add_json(command, args.json);
   command->add_flag("--dot", args.dot, "Print a Graphviz graph");
   command->add_option("--svg", args.svg, "Draw to this file (needs dot)");
   command->add_option("--html", args.html, "Write a page whose regions open (needs dot)");
@@ -104,8 +115,7 @@ void add_emit(CLI::App& app, EmitArgs& args, Action& action) {
   command->add_option("--product", args.product, "The product's dtype in the graph");
   command->add_option("--operand", args.operand, "The dtype of operands that give none");
   command->add_option("--out", args.results, "The results' dtypes, e.g. bf16,f32")->delimiter(',');
-  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_mode(command, args.mode);
   command->add_option("--fulls", args.fulls, "The bits of the kernel's full slots, e.g. 16,16")
       ->delimiter(',')
       ->check(CLI::IsMember({16, 32}));
@@ -125,7 +135,7 @@ void add_pack(CLI::App& app, PackArgs& args, Action& action) {
       ->add_option("--bits", args.bits, "Bits of integer weights: 8, or 4 if a byte contains two")
       ->check(CLI::IsMember({4, 8}));
   command->add_flag("--unpack", args.unpack, "Restore the original file, bit for bit");
-  command->add_flag("--json", args.json, "Print JSON");
+  add_json(command, args.json);
   command->callback([&args, &action] { action = [&args] { return pack(args); }; });
 }
 
@@ -145,7 +155,7 @@ CLI::App* add_kernel_command(CLI::App& kernel, const std::string& name, const st
                       "The architecture for which CUDA C++ is compiled, e.g. sm_90a");
   command->add_option("-I", args.includes, "A folder with headers of the CUDA C++");
   command->add_option("--nvrtc", args.options, "An option for NVRTC, e.g. --nvrtc=-DTILE=64");
-  command->add_flag("--json", args.json, "Print JSON");
+  add_json(command, args.json);
   return command;
 }
 
@@ -165,8 +175,7 @@ void add_kernel(CLI::App& app, KernelArgs& args, Action& action) {
       ->required();
   fuse->add_option("--result", args.result, "The result's dtype, of the same size as the output's");
   fuse->add_option("--operand", args.operand, "The dtype of operands that give none");
-  fuse->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_mode(fuse, args.mode);
   fuse->add_option("--threads", args.threads,
                    "The most threads of a block, if the kernel does not say (__launch_bounds__)")
       ->check(CLI::Range(1, 1024));
@@ -186,8 +195,7 @@ void add_cache(CLI::App& app, CacheArgs& args, Action& action) {
     });
     return own;
   };
-  add("ls", "List its entries, the most recently used first")
-      ->add_flag("--json", args.json, "Print JSON");
+  add_json(add("ls", "List its entries, the most recently used first"), args.json);
   add("verify", "Check every entry; exit 3 if one is damaged");
   add("clear", "Remove every entry");
 }
@@ -201,10 +209,9 @@ void add_index(CLI::App& app, std::string& folder, Action& action) {
 
 void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("tune", "Measure the ways to compute a model's products");
-  CLI::Option* file = command->add_option("file", args.file, import::all_formats());
+  CLI::Option* file = add_model(command, args.file);
   command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
-  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_mode(command, args.mode);
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
   add_batch_invariant(command, args.batch_invariant);
   add_filter(command, args);
@@ -218,7 +225,7 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
       ->check(CLI::PositiveNumber);
   command->add_flag("--missing", args.missing, "Time only what has no measurement yet");
   command->add_flag("--list", args.list, "Print every candidate, and why others are excluded");
-  command->add_flag("--json", args.json, "Print JSON");
+  add_json(command, args.json);
   CLI::Option* show = command->add_flag("--show", args.show, "List all measurements");
   CLI::Option* forget = command->add_flag("--forget", args.forget, "Delete all measurements");
   CLI::Option* to = command->add_option("--export", args.export_to,
@@ -265,14 +272,13 @@ void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
           "Layout of B: nk or kn; for a gate, which reads acc0 and acc1: two, halves, rows")
       ->check(CLI::IsMember({"nk", "kn", "two", "halves", "rows"}));
   command->add_option("--epilogue", args.epilogue, "e.g. 'silu(acc + row(bias)) * full(res)'");
-  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_mode(command, args.mode);
   command->add_option("--device", args.device, "The GPU's number");
   command->add_option("--limit", args.limit, "The most seconds");
   command->add_flag("--all", args.all, "Time every legal template");
   command->add_option("--finalists", args.finalists,
                       "How many templates a second round times with variants; 0: no second round");
-  command->add_flag("--json", args.json, "Print JSON");
+  add_json(command, args.json);
   command->add_flag("--json-line", args.lines, "With --json: on one line");
   command->callback([&args, &action] { action = [&args] { return bench_gemm(args); }; });
 }
@@ -285,8 +291,7 @@ CLI::App* add_bench_kernel(CLI::App& bench, const std::string& name, const std::
        {std::pair{"--m", &args.gemm.m}, {"--n", &args.gemm.n}, {"--k", &args.gemm.k}})
     command->add_option(option, *extent)->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
   command->add_option("--dtype", args.gemm.dtype, "The dtype of A, B and operands that give none");
-  command->add_option("--mode", args.gemm.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_mode(command, args.gemm.mode);
   command->add_option("--device", args.gemm.device, "The GPU's number");
   command->add_option("--template", args.templates,
                       "Names of templates; all GEMM templates if none is given");
@@ -298,17 +303,16 @@ CLI::App* add_bench_kernel(CLI::App& bench, const std::string& name, const std::
 void add_bundle(CLI::App& app, BundleArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand(
       "bundle", "Compile a model for a GPU into one file that runs without compilers");
-  command->add_option("file", args.file, import::all_formats())->required();
+  add_model(command, args.file)->required();
   command->add_option("-o,--output", args.output, "The file to write")->required();
   command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
   CLI::Option* as = command->add_option(
       "--as", args.as, "Compile for this device, e.g. h200, which need not be here");
-  command->add_option("--mode", args.mode, "The numerics contract: fp32 or eager")
-      ->check(CLI::IsMember({"fp32", "eager"}));
+  add_mode(command, args.mode);
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
   add_batch_invariant(command, args.batch_invariant);
   command->add_flag("--tune", args.tune, "First measure what is not measured yet")->excludes(as);
-  command->add_flag("--json", args.json, "Print JSON");
+  add_json(command, args.json);
   command->callback([&args, &action] { action = [&args] { return bundle(args); }; });
 }
 

@@ -44,8 +44,7 @@ Result<int> try_pack(const PackArgs& args) {
 }  // namespace
 
 int pack(const PackArgs& args) {
-  const auto code = try_pack(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_pack(args));
 }
 
 }  // namespace attacca::cli

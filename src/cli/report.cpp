@@ -11,6 +11,10 @@ int report(const Error& error) {
   return kBadInput;
 }
 
+int exit_code(const Result<int>& code) {
+  return code ? *code : report(code.error());
+}
+
 namespace {
 
 bool warnings_are_printed = false;
@@ -34,6 +38,10 @@ void print_json(json::Value object, int indent) {
   if (!warnings().empty()) object.set("warnings", std::move(list));
   warnings_are_printed = true;
   fmt::print("{}\n", json::dump(object, indent));
+}
+
+std::string count_text(size_t count, std::string_view one, std::string_view several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
 }
 
 Result<std::map<std::string, std::string>> parse_pairs(const std::vector<std::string>& texts,

@@ -124,8 +124,7 @@ Result<int> try_cold(const BenchKernelArgs& args) {
 }  // namespace
 
 int bench_cold(const BenchKernelArgs& args) {
-  const auto code = try_cold(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_cold(args));
 }
 
 }  // namespace attacca::cli

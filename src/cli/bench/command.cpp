@@ -98,8 +98,7 @@ Result<int> try_bench(const BenchGemmArgs& args) {
 }  // namespace
 
 int bench_gemm(const BenchGemmArgs& args) {
-  const auto code = try_bench(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_bench(args));
 }
 
 int tune_worker() {

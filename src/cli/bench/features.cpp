@@ -98,8 +98,7 @@ Result<int> try_features(const std::string& as) {
 }  // namespace
 
 int bench_features(const std::string& as) {
-  const auto code = try_features(as);
-  return code ? *code : report(code.error());
+  return exit_code(try_features(as));
 }
 
 }  // namespace attacca::cli

@@ -137,8 +137,7 @@ Result<int> try_launch(const BenchKernelArgs& args) {
 }  // namespace
 
 int bench_launch(const BenchKernelArgs& args) {
-  const auto code = try_launch(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_launch(args));
 }
 
 }  // namespace attacca::cli

@@ -50,8 +50,7 @@ Result<int> try_proposals() {
 }  // namespace
 
 int bench_proposals() {
-  const auto code = try_proposals();
-  return code ? *code : report(code.error());
+  return exit_code(try_proposals());
 }
 
 }  // namespace attacca::cli

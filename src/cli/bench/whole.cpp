@@ -76,8 +76,7 @@ Result<int> try_whole(const BenchKernelArgs& args) {
 }  // namespace
 
 int bench_whole(const BenchKernelArgs& args) {
-  const auto code = try_whole(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_whole(args));
 }
 
 }  // namespace attacca::cli

@@ -92,8 +92,7 @@ Result<int> try_bundle(const BundleArgs& args) {
 }  // namespace
 
 int bundle(const BundleArgs& args) {
-  const auto code = try_bundle(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_bundle(args));
 }
 
 }  // namespace attacca::cli

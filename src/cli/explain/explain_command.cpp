@@ -62,8 +62,7 @@ Result<int> try_explain(const ExplainArgs& args) {
 }  // namespace
 
 int explain(const ExplainArgs& args) {
-  const auto code = try_explain(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_explain(args));
 }
 
 }  // namespace attacca::cli

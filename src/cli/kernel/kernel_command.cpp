@@ -230,13 +230,11 @@ Result<int> try_fuse(const KernelArgs& args) {
 }  // namespace
 
 int kernel_inspect(const KernelArgs& args) {
-  const auto code = try_inspect(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_inspect(args));
 }
 
 int kernel_fuse(const KernelArgs& args) {
-  const auto code = try_fuse(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_fuse(args));
 }
 
 }  // namespace attacca::cli

@@ -211,8 +211,7 @@ Result<int> try_through(const RunArgs& args) {
 
 int run_through(const RunArgs& args) {
   try {
-    const auto code = try_through(args);
-    return code ? *code : report(code.error());
+    return exit_code(try_through(args));
   } catch (const Ort::Exception& error) {
     return report({error.what(), args.file, "look for the message in ONNX Runtime's documents"});
   }

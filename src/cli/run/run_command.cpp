@@ -124,8 +124,7 @@ Result<int> try_run(const RunArgs& args) {
 }  // namespace
 
 int run(const RunArgs& args) {
-  const auto code = try_run(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_run(args));
 }
 
 }  // namespace attacca::cli

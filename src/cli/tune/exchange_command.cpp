@@ -10,10 +10,6 @@
 namespace attacca::cli {
 namespace {
 
-std::string count_text(size_t count) {
-  return count == 1 ? "1 choice" : fmt::format("{} choices", count);
-}
-
 Result<int> export_to(const TuneArgs& args, const launch::Toolbox& toolbox) {
   ATTACCA_TRY(const tune::Exported made, tune::export_to_file(toolbox, args.export_to));
   const size_t count = made.file.choices.size();
@@ -24,10 +20,11 @@ Result<int> export_to(const TuneArgs& args, const launch::Toolbox& toolbox) {
                    .set("choices", count)
                    .set("left_out", made.left_out));
   else
-    fmt::print("exported {} for {} to {}{}\n", count_text(count), made.file.device, args.export_to,
+    fmt::print("exported {} for {} to {}{}\n", count_text(count, "choice", "choices"),
+               made.file.device, args.export_to,
                made.left_out == 0 ? ""
                                   : fmt::format("; {} of other devices or tools left out",
-                                                count_text(made.left_out)));
+                                                count_text(made.left_out, "choice", "choices")));
   return kOk;
 }
 
@@ -56,8 +53,8 @@ Result<int> import_from(const TuneArgs& args, const launch::Toolbox& toolbox) {
     print_json(said);
   else
     fmt::print("imported {} for {} into {}: {} added, {} changed, {} already there{}{}\n",
-               count_text(file.choices), device, tune::Database::default_path(), done.added,
-               done.changed, done.known,
+               count_text(file.choices, "choice", "choices"), device,
+               tune::Database::default_path(), done.added, done.changed, done.known,
                done.kept == 0 ? ""
                               : fmt::format(", {} left out: they are of quick tunings, those here "
                                             "are not",
@@ -77,8 +74,7 @@ Result<int> try_exchange(const TuneArgs& args) {
 }  // namespace
 
 int exchange(const TuneArgs& args) {
-  const auto code = try_exchange(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_exchange(args));
 }
 
 }  // namespace attacca::cli

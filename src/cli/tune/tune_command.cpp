@@ -173,8 +173,7 @@ Result<int> try_tune(const TuneArgs& args) {
 }  // namespace
 
 int tune(const TuneArgs& args) {
-  const auto code = try_tune(args);
-  return code ? *code : report(code.error());
+  return exit_code(try_tune(args));
 }
 
 }  // namespace attacca::cli

@@ -49,10 +49,6 @@ Result<std::vector<tune::StoredChoice>> rows() {
   return database.list();
 }
 
-std::string count_text(int64_t count) {
-  return count == 1 ? "1 choice" : fmt::format("{} choices", count);
-}
-
 Result<int> show(bool as_json) {
   ATTACCA_TRY(const auto all, rows());
   const std::string path = tune::Database::default_path();
@@ -67,7 +63,7 @@ Result<int> show(bool as_json) {
                escaped(row.key.device), escaped(row.key.shape), row.seconds * 1e6,
                row.unfused_seconds * 1e6, escaped(row.candidate), row.quick ? "quick tuning, " : "",
                time_text(row.made), escaped(row.key.tools), escaped(on_one_line(row.key.problem)));
-  fmt::print("{} in {}\n", count_text(static_cast<int64_t>(all.size())), path);
+  fmt::print("{} in {}\n", count_text(all.size(), "choice", "choices"), path);
   return kOk;
 }
 
@@ -77,15 +73,15 @@ Result<int> forget() {
     ATTACCA_TRY(tune::Database database, tune::Database::open());
     ATTACCA_TRY(count, database.clear());
   }
-  fmt::print("forgot {} in {}\n", count_text(count), tune::Database::default_path());
+  fmt::print("forgot {} in {}\n", count_text(count, "choice", "choices"),
+             tune::Database::default_path());
   return kOk;
 }
 
 }  // namespace
 
 int tuned(const TuneArgs& args) {
-  const auto code = args.show ? show(args.json) : forget();
-  return code ? *code : report(code.error());
+  return exit_code(args.show ? show(args.json) : forget());
 }
 
 }  // namespace attacca::cli
