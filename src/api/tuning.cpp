@@ -1,6 +1,5 @@
 #include "api/tuning.hpp"
 
-#include <charconv>
 #include <ctime>
 #include <filesystem>
 
@@ -16,24 +15,8 @@
 namespace attacca::api {
 namespace {
 
-constexpr int kOldest = 50, kNewest = 999;  // compute capabilities
-
-std::optional<gpu::DeviceInfo> described_device(const std::string& device) {
-  if (auto known = gpu::known_device(device)) return known;
-  if (!device.starts_with("sm_")) return std::nullopt;
-  int capability = 0;
-  const char *begin = device.data() + 3, *end = device.data() + device.size();
-  const auto [last, error] = std::from_chars(begin, end, capability);
-  if (error != std::errc() || last != end || capability < kOldest || capability > kNewest)
-    return std::nullopt;
-  gpu::DeviceInfo info;
-  info.major = capability / 10;
-  info.minor = capability % 10;
-  return info;
-}
-
-Result<run::Target> target_of(const std::string& device, ir::Mode mode) {
-  if (auto described = described_device(device))
+Result<run::Target> gpu_target(const std::string& device, ir::Mode mode) {
+  if (auto described = run::described_device(device, "device"))
     return run::Target::cuda(gpu::Device::described(*std::move(described)), mode);
   const auto id = parse_device(device);
   if (!id || !id->cuda)
@@ -111,7 +94,7 @@ Result<json::Value> machine_json(const run::DeviceId& device) {
 Result<run::Target> tuning_target(const std::string& device, std::string_view mode_text) {
   const auto [spelled, batch_invariant] = problem::without_batch_invariant(mode_text);
   ATTACCA_TRY(const ir::Mode mode, parse_mode(spelled));
-  ATTACCA_TRY(run::Target target, target_of(device, mode));
+  ATTACCA_TRY(run::Target target, gpu_target(device, mode));
   target.batch_invariant = batch_invariant;
   return target;
 }

@@ -100,8 +100,9 @@ void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   command->add_option("--html", args.html, "Write a page whose regions open (needs dot)");
   command->add_option("--device", args.device,
                       "cuda or cuda:N: also rank the templates for each product");
-  command->add_option("--as", args.as,
-                      "With --device cuda: rank for this device, e.g. h200, which need not exist");
+  command->add_option(
+      "--as", args.as,
+      "With --device cuda: rank for this device, h200 or sm_90, which need not exist");
   command->add_option("--dim", args.dims, "With --device cuda: a dimension's size, e.g. M=128");
   add_filter(command, args);
   command->callback([&args, &action] { action = [&args] { return explain(args); }; });
@@ -307,7 +308,7 @@ void add_bundle(CLI::App& app, BundleArgs& args, Action& action) {
   command->add_option("-o,--output", args.output, "The file to write")->required();
   command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
   CLI::Option* as = command->add_option(
-      "--as", args.as, "Compile for this device, e.g. h200, which need not be here");
+      "--as", args.as, "Compile for this device, e.g. h200 or sm_90, which need not be here");
   add_mode(command, args.mode);
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
   add_batch_invariant(command, args.batch_invariant);

@@ -4,18 +4,12 @@
 
 namespace attacca::cli {
 
-Result<gpu::DeviceInfo> described_device(const std::string& as) {
-  if (auto known = gpu::known_device(as)) return *std::move(known);
-  return fail(fmt::format("no device {} is known", as), "--as",
-              fmt::format("one of {}", gpu::known_device_names()));
-}
-
 Result<run::Target> target_of(const std::string& device, const std::string& mode, bool fuse,
                               const std::optional<std::string>& as) {
   ATTACCA_TRY(const run::DeviceId id, run::parse_device(device, "--device"));
   std::optional<gpu::DeviceInfo> described;
   if (as && !as->empty()) {
-    ATTACCA_TRY(described, described_device(*as));
+    ATTACCA_TRY(described, run::described_device(*as, "--as"));
   }
   if (described && !id.cuda)
     return fail("it describes a GPU, and the device is the CPU", "--as", "add --device cuda");

@@ -1,6 +1,9 @@
 #include "gpu/devices.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -56,6 +59,40 @@ DeviceRates rates_of(const Row& row) {
   return row.origin == Published ? reached(rates) : rates;
 }
 
+DeviceInfo info_of(const Row& row, std::string name, int capability) {
+  return {.ordinal = 0,
+          .name = std::move(name),
+          .major = capability / 10,
+          .minor = capability % 10,
+          .sm_count = row.sm_count,
+          .memory_bytes = static_cast<size_t>(row.memory_gib) << 30,
+          .l2_bytes = row.l2_mib << 20,
+          .max_shared_bytes = row.max_shared_bytes,
+          .rates = rates_of(row)};
+}
+
+// The first row of the latest capability up to this one, else the first row.
+const Row& row_before(int capability) {
+  const Row* found = kDevices;
+  for (const Row& row : kDevices)
+    if (row.capability <= capability && row.capability > found->capability) found = &row;
+  return *found;
+}
+
+constexpr int kOldest = 50, kNewest = 999;  // compute capabilities
+
+// 90 for "sm_90".
+std::optional<int> capability_of(std::string_view arch) {
+  constexpr std::string_view kPrefix = "sm_";
+  if (!arch.starts_with(kPrefix)) return std::nullopt;
+  int capability = 0;
+  const char* end = arch.data() + arch.size();
+  const auto [last, error] = std::from_chars(arch.data() + kPrefix.size(), end, capability);
+  if (error != std::errc() || last != end || capability < kOldest || capability > kNewest)
+    return std::nullopt;
+  return capability;
+}
+
 // The row of this capability, else the latest before it, else the first.
 const Architecture& architecture(int capability) {
   const auto* after =
@@ -71,16 +108,9 @@ constexpr int kFirstNative = 90;
 
 std::optional<DeviceInfo> known_device(const std::string& id) {
   for (const Row& row : kDevices)
-    if (id == row.id)
-      return DeviceInfo{.ordinal = 0,
-                        .name = row.name,
-                        .major = row.capability / 10,
-                        .minor = row.capability % 10,
-                        .sm_count = row.sm_count,
-                        .memory_bytes = static_cast<size_t>(row.memory_gib) << 30,
-                        .l2_bytes = row.l2_mib << 20,
-                        .max_shared_bytes = row.max_shared_bytes,
-                        .rates = rates_of(row)};
+    if (id == row.id) return info_of(row, row.name, row.capability);
+  if (const auto capability = capability_of(id))
+    return info_of(row_before(*capability), id, *capability);
   return std::nullopt;
 }
 

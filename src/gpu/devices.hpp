@@ -31,7 +31,8 @@ struct DeviceInfo {
   int capability() const { return major * 10 + minor; }  // 90
 };
 
-// A row of the table: "h200". nullopt: not in the table.
+// A row of the table, "h200", or an architecture, "sm_90". An architecture has the figures of the
+// table's first device of the latest compute capability up to its own. nullopt: neither.
 std::optional<DeviceInfo> known_device(const std::string& id);
 // "a100, h100".
 std::string known_device_names();

@@ -253,6 +253,18 @@ class Explain(Cli):
                     else:
                         self.assertRegex(excluded[template], r"compute capability 90\b.* \d+$")
 
+    def test_an_architecture_has_the_figures_of_its_first_device(self):
+        graph, found = self.write(BLOCK), {}
+        for name in ("sm_90", "h100"):
+            code, out, err = attacca("explain", graph, "--device", "cuda", "--as", name, "--dim",
+                                     "M=16", "--json")
+            self.assertEqual((code, err), (0, ""), name)
+            found[name] = json.loads(out)["candidates"]
+        self.assertEqual({region.pop("device") for region in found["sm_90"]}, {"sm_90"})
+        self.assertEqual({region.pop("device") for region in found["h100"]},
+                         {"NVIDIA H100 80GB HBM3"})
+        self.assertEqual(found["sm_90"], found["h100"])
+
     def test_several_products(self):
         _, out, _ = attacca("explain", EXAMPLES / "llama3_8b_mlp.attacca", "--device", "cuda",
                             "--as",
@@ -310,6 +322,8 @@ class Explain(Cli):
         graph = self.write(BLOCK)
         self.refused("explain", graph, "--device", "cuda", "--as", "z80", what="no device z80",
                      fix="h200")
+        self.refused("explain", graph, "--device", "cuda", "--as", "sm_9", what="no device sm_9",
+                     fix="sm_90")
         self.refused("explain", graph, "--as", "h200", what="the device is the CPU",
                      fix="add --device cuda")
         self.refused("explain", graph, "--device", "cuda", "--as", "h200", "--dim", "Q=1",

@@ -18,6 +18,22 @@ TEST(Devices, ByName) {
   EXPECT_EQ(known_device_names(), "a100, l40s, rtx4090, h100, h200, b200, rtx5090");
 }
 
+TEST(Devices, ByArchitecture) {
+  const auto sm90 = known_device("sm_90"), h100 = known_device("h100");
+  ASSERT_TRUE(sm90);
+  EXPECT_EQ(sm90->name, "sm_90");
+  EXPECT_EQ(sm90->capability(), 90);
+  EXPECT_EQ(sm90->sm_count, h100->sm_count);  // the first row of this capability
+  EXPECT_EQ(sm90->rates.half, h100->rates.half);
+  const auto sm103 = known_device("sm_103");
+  ASSERT_TRUE(sm103);
+  EXPECT_EQ(sm103->capability(), 103);
+  EXPECT_EQ(sm103->sm_count, known_device("b200")->sm_count);
+  EXPECT_EQ(known_device("sm_75")->sm_count, known_device("a100")->sm_count);
+  for (const char* unknown : {"sm_", "sm_9", "sm_1000", "sm_90a", "sm_-90", "90"})
+    EXPECT_FALSE(known_device(unknown)) << unknown;
+}
+
 TEST(Devices, OfAPublishedPeakAPartIsReached) {
   const auto a100 = known_device("a100");
   ASSERT_TRUE(a100);

@@ -1,6 +1,6 @@
 #include "cli/bench/answers.hpp"
 #include "cli/commands.hpp"
-#include "cli/target.hpp"
+#include "run/shared/target.hpp"
 #include "support/text/json.hpp"
 #include "tune/candidates.hpp"
 #include "tune/model/age.hpp"
@@ -81,7 +81,7 @@ Result<json::Value> describe(const std::string& line, const templates::Catalog& 
 
 Result<int> try_features(const std::string& as) {
   ATTACCA_TRY(const templates::Catalog catalog, templates::Catalog::open(nullptr));
-  ATTACCA_TRY(const gpu::DeviceInfo device, described_device(as));
+  ATTACCA_TRY(const gpu::DeviceInfo device, run::described_device(as, "--as"));
   answer_lines(json::Value::object()
                    .set("names", list_of(tune::kFeatureNames))
                    .set("unfused_names", list_of(tune::kUnfusedFeatureNames))

@@ -1,5 +1,7 @@
 #include "run/shared/target.hpp"
 
+#include "fmt/format.h"
+
 #include "fuse/device_options.hpp"
 
 namespace attacca::run {
@@ -18,6 +20,12 @@ Result<Target> Target::of(const DeviceId& id, ir::Mode mode, bool fuse,
   if (described) return cuda(gpu::Device::described(*described), mode, fuse);
   ATTACCA_TRY(gpu::Device device, gpu::Device::open(id.ordinal));
   return cuda(std::move(device), mode, fuse);
+}
+
+Result<gpu::DeviceInfo> described_device(const std::string& name, const std::string& where) {
+  if (auto known = gpu::known_device(name)) return *std::move(known);
+  return fail(fmt::format("no device {} is known", name), where,
+              fmt::format("sm_90, or one of {}", gpu::known_device_names()));
 }
 
 fuse::FuseOptions Target::fuse_options() const {

@@ -38,6 +38,9 @@ struct Target {
   fuse::FuseOptions fuse_options() const;
 };
 
+// A GPU that need not be here: "h200", "sm_90". `where`: the argument that the error names.
+Result<gpu::DeviceInfo> described_device(const std::string& name, const std::string& where);
+
 // A graph that is folded and cut for a target.
 struct Prepared {
   Target target;
