@@ -158,7 +158,7 @@ struct BenchGemmArgs {
   std::string b = "nk";
   std::string epilogue = "acc";
   std::string mode = "fp32";
-  int device = 0;
+  std::string device = "cuda";
   double limit = 120;  // seconds
   bool all = false;    // every legal template, not the best by rank
   int finalists =

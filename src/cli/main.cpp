@@ -27,6 +27,10 @@ CLI::Option* add_model(CLI::App* command, std::string& file) {
   return command->add_option("file", file, import::all_formats());
 }
 
+void add_gpu(CLI::App* command, std::string& device) {
+  command->add_option("--device", device, "The GPU: cuda or cuda:N");
+}
+
 void add_mode(CLI::App* command, std::string& mode) {
   command->add_option("--mode", mode, "The numerics contract: fp32 or eager")
       ->check(CLI::IsMember({"fp32", "eager"}));
@@ -211,7 +215,7 @@ void add_index(CLI::App& app, std::string& folder, Action& action) {
 void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("tune", "Measure the ways to compute a model's products");
   CLI::Option* file = add_model(command, args.file);
-  command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
+  add_gpu(command, args.device);
   add_mode(command, args.mode);
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
   add_batch_invariant(command, args.batch_invariant);
@@ -274,7 +278,7 @@ void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
       ->check(CLI::IsMember({"nk", "kn", "two", "halves", "rows"}));
   command->add_option("--epilogue", args.epilogue, "e.g. 'silu(acc + row(bias)) * full(res)'");
   add_mode(command, args.mode);
-  command->add_option("--device", args.device, "The GPU's number");
+  add_gpu(command, args.device);
   command->add_option("--limit", args.limit, "The most seconds");
   command->add_flag("--all", args.all, "Time every legal template");
   command->add_option("--finalists", args.finalists,
@@ -293,7 +297,7 @@ CLI::App* add_bench_kernel(CLI::App& bench, const std::string& name, const std::
     command->add_option(option, *extent)->check(CLI::Range(int64_t{1}, int64_t{1} << 31));
   command->add_option("--dtype", args.gemm.dtype, "The dtype of A, B and operands that give none");
   add_mode(command, args.gemm.mode);
-  command->add_option("--device", args.gemm.device, "The GPU's number");
+  add_gpu(command, args.gemm.device);
   command->add_option("--template", args.templates,
                       "Names of templates; all GEMM templates if none is given");
   command->add_option("--epilogue", args.epilogues, "Epilogues, e.g. 'silu(acc + row(bias))'")
@@ -306,7 +310,7 @@ void add_bundle(CLI::App& app, BundleArgs& args, Action& action) {
       "bundle", "Compile a model for a GPU into one file that runs without compilers");
   add_model(command, args.file)->required();
   command->add_option("-o,--output", args.output, "The file to write")->required();
-  command->add_option("--device", args.device, "The GPU: cuda or cuda:N");
+  add_gpu(command, args.device);
   CLI::Option* as = command->add_option(
       "--as", args.as, "Compile for this device, e.g. h200 or sm_90, which need not be here");
   add_mode(command, args.mode);

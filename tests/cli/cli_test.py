@@ -398,12 +398,15 @@ class Gpu(Cli):
 
     def test_devices_by_name(self):
         graph = self.write(LINEAR)
+        gemm = ("bench", "gemm", "--m", "8", "--n", "8", "--k", "8")
         for name in ["gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x"]:
-            for command in ["run", "tune"]:
-                with self.subTest(f"{command} {name}"):
-                    self.refused(command, graph, f"--device={name}", what="unknown device",
-                                 fix="cuda:1")
+            for command in [("run", graph), ("tune", graph), gemm]:
+                with self.subTest(f"{command[0]} {name}"):
+                    self.refused(*command, f"--device={name}", what="unknown device", fix="cuda:1")
         self.refused("tune", graph, "--device", "cpu", what="nothing to tune on the CPU")
+        self.refused(*gemm, "--device", "cpu", what="timed on a GPU")
+        for name in ["cuda", "cuda:0", "0"]:
+            self.refused(*gemm, "--device", name, env=self.NONE, what="cannot open the CUDA driver")
 
     def test_usage(self):
         self.refused("tune", what="file is required")

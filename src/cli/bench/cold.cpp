@@ -89,8 +89,9 @@ Result<json::Value> Bench::run(const std::string& kernel, const BenchGemmArgs& a
 }
 
 Result<int> try_cold(const BenchKernelArgs& args) {
+  ATTACCA_TRY(const int number, bench_gpu(args.gemm));
   Bench bench;
-  if (auto device = gpu::Device::open(args.gemm.device)) bench.device = *std::move(device);
+  if (auto device = gpu::Device::open(number)) bench.device = *std::move(device);
   const auto begin = Clock::now();
   ATTACCA_TRY(bench.catalog, templates::Catalog::open(
                                  bench.device ? bench.device->driver().encode_tiled() : nullptr));

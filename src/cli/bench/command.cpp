@@ -20,7 +20,8 @@ struct Bench {
 
 Result<Bench> measure(const BenchGemmArgs& args) {
   ATTACCA_TRY(const problem::ProblemText problem, bench_problem(args));
-  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(args.device));
+  ATTACCA_TRY(const int gpu, bench_gpu(args));
+  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(gpu));
   tune::TuneOptions options;
   options.most_templates = args.all ? 1000 : options.most_templates;
   if (args.finalists >= 0) options.finalists = args.finalists;

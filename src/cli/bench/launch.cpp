@@ -113,7 +113,8 @@ Result<double> empty_kernel(const gpu::Device& device, int count) {
 }
 
 Result<int> try_launch(const BenchKernelArgs& args) {
-  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(args.gemm.device));
+  ATTACCA_TRY(const int gpu, bench_gpu(args.gemm));
+  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(gpu));
   ATTACCA_TRY_VOID(toolbox->device().make_current());
   ATTACCA_TRY(const double nothing, empty_kernel(toolbox->device(), args.count));
   fmt::print("{}\n", json::dump(json::Value::object()

@@ -29,6 +29,14 @@ Result<run::GemmForm> form_of(const BenchGemmArgs& args) {
 
 }  // namespace
 
+Result<int> bench_gpu(const BenchGemmArgs& args) {
+  const bool is_number = args.device.find_first_not_of("0123456789") == std::string::npos;
+  ATTACCA_TRY(const run::DeviceId id,
+              run::parse_device(is_number ? "cuda:" + args.device : args.device, "--device"));
+  if (!id.cuda) return fail("kernels are timed on a GPU", "--device", "use --device cuda");
+  return id.ordinal;
+}
+
 Result<ir::Graph> bench_graph(const BenchGemmArgs& args) {
   ATTACCA_TRY(const run::GemmForm form, form_of(args));
   return run::gemm_graph(form);

@@ -14,6 +14,9 @@
 
 namespace attacca::cli {
 
+// The number of the GPU that --device names: "cuda", "cuda:1" or "1". Errors: no name of a GPU.
+Result<int> bench_gpu(const BenchGemmArgs& args);
+
 // In the symbols M, N, K.
 Result<ir::Graph> bench_graph(const BenchGemmArgs& args);
 ir::SymbolValues bench_sizes(const BenchGemmArgs& args);

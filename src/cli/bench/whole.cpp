@@ -23,7 +23,8 @@ Status describe(json::Value& line, const std::string& prefix, const launch::Kern
 
 Result<json::Value> compare(const BenchGemmArgs& args, const std::string& name,
                             const std::string& image) {
-  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(args.device));
+  ATTACCA_TRY(const int gpu, bench_gpu(args));
+  ATTACCA_TRY(const auto toolbox, launch::Toolbox::open(gpu));
   ATTACCA_TRY(const Placed placed,
               place_in(toolbox->catalog(), name, args, &toolbox->device().info()));
   ATTACCA_TRY(const auto spliced, toolbox->kernel(placed.request));
