@@ -25,7 +25,7 @@ import python_layers
 # and above others: there only circles are refused.
 RANKS = {
     "": [["support"], ["ir"], ["import", "fold"], ["epilogue"], ["fuse"], ["ptx"], ["templates"],
-         ["gpu"], ["problem"], ["launch"], ["tune"], ["run"], ["api"],
+         ["gpu"], ["problem"], ["launch"], ["tune"], ["run"], ["api"], ["plugin"],
          ["cli", "ort", "python", "torch_ops"]],
     "support": [["files", "text"]],
     "ir": [["sizes"], ["graph"], ["packed", "text"], ["interpret"]],

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "attacca/attacca.hpp"
 #include "ort/api.hpp"
+#include "plugin/instance_cache.hpp"
 
 namespace attacca::ort {
 
-using Shape = std::vector<int64_t>;
+using plugin::Shape;
 
 struct Given {
   const void* data = nullptr;
@@ -61,8 +60,7 @@ class Region {
   std::vector<std::string> symbols_;
   std::vector<std::string> inputs_, outputs_;
   std::vector<Declared> declared_;  // by input
-  std::mutex mutex_;
-  std::map<std::vector<int64_t>, Instance> instances_;  // by the inputs' alignments and shapes
+  plugin::InstanceCache instances_;
 };
 
 }  // namespace attacca::ort

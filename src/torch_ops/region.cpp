@@ -6,22 +6,12 @@
 namespace attacca::torch_ops {
 namespace {
 
-constexpr size_t kMostInstances = 256;
+using plugin::text_of;
 
-std::vector<int64_t> key_of(const std::vector<Operand>& inputs) {
-  std::vector<int64_t> key;
-  for (const Operand& input : inputs) {
-    key.push_back(alignment_of(input.data));
-    key.insert(key.end(), input.shape.begin(), input.shape.end());
-    key.insert(key.end(), input.strides.begin(), input.strides.end());
-  }
+plugin::LayoutKey key_of(const std::vector<Operand>& inputs) {
+  plugin::LayoutKey key;
+  for (const Operand& input : inputs) key.add(input.data, input.shape, input.strides);
   return key;
-}
-
-std::string text_of(const Shape& shape) {
-  std::string text = "(";
-  for (size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + ")";
 }
 
 }  // namespace
@@ -96,13 +86,7 @@ Result<Instance> Region::prepare(const std::vector<Operand>& inputs) const {
 
 Result<Instance> Region::instance(const std::vector<Operand>& inputs) {
   if (Status status = check(inputs); !status) return status;
-  std::vector<int64_t> key = key_of(inputs);
-  const std::lock_guard lock(mutex_);
-  if (const auto known = instances_.find(key); known != instances_.end()) return known->second;
-  auto made = prepare(inputs);
-  if (!made) return made;
-  if (instances_.size() >= kMostInstances) instances_.clear();
-  return instances_.emplace(std::move(key), *std::move(made)).first->second;
+  return instances_.get(key_of(inputs), [&] { return prepare(inputs); });
 }
 
 }  // namespace attacca::torch_ops

@@ -2,13 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "attacca/attacca.hpp"
+#include "plugin/instance_cache.hpp"
 #include "torch_ops/sizes.hpp"
 
 namespace attacca::torch_ops {
@@ -40,8 +39,7 @@ class Region {
   Plan plan_;
   std::vector<TensorInfo> inputs_, outputs_;
   std::vector<std::string> symbols_;
-  std::mutex mutex_;
-  std::map<std::vector<int64_t>, Instance> instances_;  // by the inputs' layouts
+  plugin::InstanceCache instances_;
 };
 
 }  // namespace attacca::torch_ops

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "attacca/attacca.hpp"
+#include "plugin/instance_cache.hpp"
 
 namespace attacca::torch_ops {
 
@@ -22,7 +23,7 @@ struct Linear {
 // a product of symbols.
 std::optional<Linear> linear(std::string_view extent);
 
-using Shape = std::vector<int64_t>;
+using plugin::Shape;
 
 // The value of each symbol, from an extent that is linear in it. The shapes are not compared with
 // the plan's. Errors: a symbol that no extent determines.
