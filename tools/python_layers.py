@@ -40,6 +40,7 @@ RANKS = {
               ["_parallel"],
               ["_graph", "_quantized"],
               ["_compare", "_report"], ["_agree", "_verdicts"], ["_judge"], ["_rewrite"],
+              ["_program"],
               ["_backend", "_models"],
               ["__init__"]],
     "torch/_graph": [["__init__", "sizes", "table"], ["importer"],

@@ -3,25 +3,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Literal
 
-from . import _arguments, _core, _dispatch, _frameworks
+from . import _arguments, _dispatch, _frameworks
 from ._arguments import DType, Mode, Tuning
-from ._compile import Options, options
+from ._compile import options
 from ._errors import Error
 from ._frameworks import View
-from ._launch import Engine
-from ._matmul import check_free, input_name, result_dtype, typed
+from ._matmul import check_free, engine_of, input_name, result_dtype, typed
 from ._trace.epilogue import trace_epilogue
 
 Gate = Literal["halves", "alternate"]
 _GATES = ("halves", "alternate")
-
-
-@lru_cache(maxsize=1024)
-def _engine(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Options) -> Engine:
-    return Engine(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
 
 
 def grouped_matmul(x: Any, w: Any, offsets: Any, /, epilogue: str | Callable[..., Any] = "acc", *,
@@ -83,8 +76,8 @@ def grouped_matmul(x: Any, w: Any, offsets: Any, /, epilogue: str | Callable[...
     layout = _layout(epilogue, w_views, _arguments.choice(gate, _GATES, "gate"))
     outs = _arguments.listed(out)
     out_views = None if outs is None else [_frameworks.of(o).view(o, "out", True) for o in outs]
-    engine = _engine(x_view.dtype, f"groups {layout}", text,
-                     result_dtype(out_dtype, out_views, x_view.dtype), chosen)
+    engine = engine_of(x_view.dtype, f"groups {layout}", text,
+                       result_dtype(out_dtype, out_views, x_view.dtype), chosen)
     if outs is not None:
         engine.signature.check_count(outs)
     given = {input_name(name): view for name, view in views.items()}

@@ -26,15 +26,17 @@ _ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
 
 @lru_cache(maxsize=1024)
-def _engine(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Options) -> Engine:
+def engine_of(dtype: str, layout: str, epilogue: str, out_dtype: str, chosen: Options) -> Engine:
+    """The engine of a product and its epilogue; arguments are those of
+    :meth:`_core.Plan.matmul`."""
     return Engine(_core.Plan.matmul(dtype, layout, epilogue, out_dtype, **chosen._asdict()))
 
 
 @lru_cache(maxsize=1024)
 def _batched(axes: int, *form: Any) -> Engine:
-    """The graph of :func:`_engine` with ``axes`` more axes before M in every tensor that has
+    """The graph of :func:`engine_of` with ``axes`` more axes before M in every tensor that has
     rows."""
-    flat = _engine(*form)
+    flat = engine_of(*form)
     batch = [f"L{i}" for i in range(axes)]
     shapes = [[*batch, *info.shape] if _has_rows(info) else info.shape for info in _inputs(flat)]
     inputs = ", ".join(f"\"{info.name}\": {info.dtype}[{', '.join(shape)}]"
@@ -60,8 +62,8 @@ def graph_of(dtype: str, layout: str, epilogue: str, operands: tuple[tuple[str, 
     Raises:
         Error: As :func:`matmul`, except for errors about shapes.
     """
-    engine = _engine(dtype, layout, typed(epilogue, operands), out_dtype,
-                     Options("cpu", "fp32", "known", 0.0, 1))
+    engine = engine_of(dtype, layout, typed(epilogue, operands), out_dtype,
+                       Options("cpu", "fp32", "known", 0.0, 1))
     return engine.core.graph_text(), [info.name for info in _inputs(engine)]
 
 
@@ -223,7 +225,7 @@ def matmul(a: Any, b: Any, /, epilogue: str | Callable[..., Any] = "acc", *, out
     result = result_dtype(out_dtype, out_views, a_view.dtype)
     layout = _layout(b_view)
     kind = (a_view.dtype, layout, text, result, chosen)
-    engine = _engine(*kind)
+    engine = engine_of(*kind)
     given = {input_name(name): view for name, view in views.items()}
     given |= {"a": a_view, "b": b_view if layout == "kn" else _transposed(b_view)}
     if outs is not None:
@@ -297,7 +299,7 @@ def _by_axes(form: tuple[Any, ...], lead: tuple[int, ...], given: dict[str, View
              outs: list[View] | None) -> tuple[Engine, dict[str, View], list[View] | None]:
     """The plan for an a with several leading axes, and the views of its inputs and outs, with as
     few leading axes as their strides allow."""
-    engine, layout = _engine(*form), form[1]
+    engine, layout = engine_of(*form), form[1]
     columns = {"K": given["a"].shape[-1], "N": given["b"].shape[1 if layout == "kn" else 0], "1": 1}
     by_rows = [info for info in _inputs(engine) if _has_rows(info)]
     views = [_spread(given[info.name], lead, columns[info.shape[1]], info.name) for info in by_rows]

@@ -34,13 +34,14 @@ except ImportError:
 
 from .. import _dispatch as _dispatcher, _together
 from .._cluster import models as _cluster_models
-from ._backend import Pass, Program, backend, disable, enable, register
+from ._backend import Pass, backend, disable, enable, register
 from ._models import regions_of as _regions_of
 from ._ops import calls as _calls, scaled_groups as _scaled_groups
 from ._ops.mxfp4 import mxfp4
 from ._options import Options
 from ._parallel.functions import all_gather_matmul, matmul_all_reduce, matmul_reduce_scatter
 from ._parallel.ranks import ranks_of as _ranks_of
+from ._program import Program
 from ._quantized import QuantizedLinear
 from ._report import NotFusedWarning, report, reset
 from ._report_view import Fused, GraphReport, Left, Measuring, Report

@@ -1,4 +1,4 @@
-"""The backend for ``torch.compile``, the pass for Inductor, and exported programs."""
+"""The backend for ``torch.compile`` and its pass for Inductor."""
 from __future__ import annotations
 
 import difflib
@@ -11,13 +11,13 @@ import torch
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 from .. import __version__, _arguments
-from .._arguments import Mode, Tuning, shown
-from .._compile import Options as PlanOptions, register_compiler
+from .._compile import register_compiler
 from .._errors import Error
 from . import _logs, _report
 from ._ops import lowering
 from ._ops.region import region
-from ._options import Options, OptionsGiven, Policy
+from ._options import Options, OptionsGiven
+from ._program import compile_program
 from ._rewrite import rewrite
 from ._verdicts import core_stamp
 
@@ -181,7 +181,7 @@ def register() -> None:
     _logs.register()
     if "attacca" not in torch._dynamo.list_backends(exclude_tags=()):
         torch._dynamo.register_backend(backend, name="attacca")
-    register_compiler(torch.export.ExportedProgram, _compile)
+    register_compiler(torch.export.ExportedProgram, compile_program)
 
 
 def enable(**options: Unpack[OptionsGiven]) -> None:
@@ -205,69 +205,3 @@ def disable() -> None:
     """Reverts :func:`enable`."""
     if isinstance(torch._inductor.config.post_grad_custom_pre_pass, Pass):
         torch._inductor.config.post_grad_custom_pre_pass = None
-
-
-class Program:
-    """An exported program whose regions are fused; other ops run one by one.
-
-    :func:`attacca.compile` returns it for a ``torch.export.ExportedProgram``. It is called like the
-    model that was exported. Sizes that were exported as dynamic may differ between calls.
-
-    Attributes:
-        module: The rewritten graph, a ``torch.fx.GraphModule``.
-        regions: The number of regions that were fused.
-    """
-
-    def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
-                 tuning_seconds: float = 0.0, policy: Policy = "always",
-                 batch_invariant: bool = False):
-        options = Options(policy, compare=False, mode=mode, tuning=tuning,
-                          tuning_seconds=tuning_seconds, batch_invariant=batch_invariant).check()
-        if isinstance(exported,
-                      type) or not callable(getattr(exported, "run_decompositions", None)):
-            raise Error(f"{shown(exported)} is not an exported program", "exported",
-                        "give a torch.export.ExportedProgram")
-        self.module = exported.run_decompositions().module()
-        self.regions = rewrite(self.module.graph, options)
-        _let_views_copy(self.module.graph)
-        self.module.recompile()
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Runs the program without gradients.
-
-        Args:
-            *args: The arguments of the exported model.
-            **keywords: Arguments by name.
-
-        Returns:
-            What the exported model returns.
-
-        Raises:
-            Error: As :meth:`attacca.Plan.__call__`.
-        """
-        with torch.no_grad():
-            return self.module(*args, **keywords)
-
-
-def _let_views_copy(graph: torch.fx.Graph) -> None:
-    """Makes views reshapes: a region's results are row-major, so that what is computed from them
-    may have other strides than the exporter saw."""
-    for node in graph.nodes:
-        if node.target is torch.ops.aten.view.default:
-            node.target = torch.ops.aten.reshape.default
-
-
-def _compile(exported: Any, chosen: PlanOptions, constants: Any) -> Program:
-    """Compiles an exported program for :func:`attacca.compile`.
-
-    Raises:
-        Error: An option has no effect.
-    """
-    for name, ignored in (("device", chosen.device != "cpu"), ("threads", chosen.threads != 0),
-                          ("constants", constants is not None and constants != {})):
-        if ignored:
-            raise Error(f"{name} has no effect on an exported program", name,
-                        "leave it out: it runs where its weights and inputs are, on torch's "
-                        "threads")
-    return Program(exported, mode=chosen.mode, tuning=chosen.tuning,
-                   tuning_seconds=chosen.tuning_seconds, batch_invariant=chosen.batch_invariant)

@@ -1,0 +1,78 @@
+"""Exported programs whose regions are fused."""
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._arguments import Mode, Tuning, shown
+from .._compile import Options as PlanOptions
+from .._errors import Error
+from ._options import Options, Policy
+from ._rewrite import rewrite
+
+
+class Program:
+    """An exported program whose regions are fused; other ops run one by one.
+
+    :func:`attacca.compile` returns it for a ``torch.export.ExportedProgram``. It is called like the
+    model that was exported. Sizes that were exported as dynamic may differ between calls.
+
+    Attributes:
+        module: The rewritten graph, a ``torch.fx.GraphModule``.
+        regions: The number of regions that were fused.
+    """
+
+    def __init__(self, exported: Any, *, mode: Mode = "fp32", tuning: Tuning = "known",
+                 tuning_seconds: float = 0.0, policy: Policy = "always",
+                 batch_invariant: bool = False):
+        options = Options(policy, compare=False, mode=mode, tuning=tuning,
+                          tuning_seconds=tuning_seconds, batch_invariant=batch_invariant).check()
+        if isinstance(exported,
+                      type) or not callable(getattr(exported, "run_decompositions", None)):
+            raise Error(f"{shown(exported)} is not an exported program", "exported",
+                        "give a torch.export.ExportedProgram")
+        self.module = exported.run_decompositions().module()
+        self.regions = rewrite(self.module.graph, options)
+        _let_views_copy(self.module.graph)
+        self.module.recompile()
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Runs the program without gradients.
+
+        Args:
+            *args: The arguments of the exported model.
+            **keywords: Arguments by name.
+
+        Returns:
+            What the exported model returns.
+
+        Raises:
+            Error: As :meth:`attacca.Plan.__call__`.
+        """
+        with torch.no_grad():
+            return self.module(*args, **keywords)
+
+
+def _let_views_copy(graph: torch.fx.Graph) -> None:
+    """Makes views reshapes: a region's results are row-major, so that what is computed from them
+    may have other strides than the exporter saw."""
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.view.default:
+            node.target = torch.ops.aten.reshape.default
+
+
+def compile_program(exported: Any, chosen: PlanOptions, constants: Any) -> Program:
+    """Compiles an exported program for :func:`attacca.compile`.
+
+    Raises:
+        Error: An option has no effect.
+    """
+    for name, ignored in (("device", chosen.device != "cpu"), ("threads", chosen.threads != 0),
+                          ("constants", constants is not None and constants != {})):
+        if ignored:
+            raise Error(f"{name} has no effect on an exported program", name,
+                        "leave it out: it runs where its weights and inputs are, on torch's "
+                        "threads")
+    return Program(exported, mode=chosen.mode, tuning=chosen.tuning,
+                   tuning_seconds=chosen.tuning_seconds, batch_invariant=chosen.batch_invariant)
