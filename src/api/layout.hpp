@@ -26,7 +26,7 @@ bool reach_the_same(const std::vector<int64_t>& shape, const std::vector<int64_t
 std::vector<ir::Dim> symbolic_strides(const ir::Shape& shape, const std::vector<int64_t>& extents,
                                       const std::vector<int64_t>& strides);
 
-// Of a graph's inputs, in order; none: those that it has.
+// The strides of a graph's inputs, in order; nullopt: those that the input has.
 using InputStrides = std::vector<std::optional<std::vector<ir::Dim>>>;
 
 // The graph whose inputs declare these strides.

@@ -18,7 +18,7 @@ struct Tensor {
 
 // Row-major. Errors: more bytes than there are addresses.
 Result<Tensor> dense_tensor(std::string name, ir::DType dtype, std::vector<int64_t> shape);
-// Sets the strides that the graph declares. Errors: likewise.
+// Sets the strides that the graph declares. Errors: as dense_tensor().
 Status set_strides(Tensor& tensor, std::vector<int64_t> strides);
 // Sets the caller's strides. Errors: too few or many, negative, absurdly large.
 Status give_strides(Tensor& tensor, const std::vector<int64_t>& strides);

@@ -25,9 +25,9 @@ Result<run::Target> tuning_target(const std::string& device, std::string_view mo
 Result<json::Value> problems_json(const ir::Graph& graph, const run::Target& target,
                                   const ir::SymbolValues& sizes);
 
-// Decides a problem on a GPU, as a plan with these options does. Of
-// decision_json() (decision.hpp), and "choice", a row as rows_json() writes it, where a time is
-// known. Errors: a text that is no problem, those of run::decide().
+// Decides a problem on a GPU, as a plan with these options does. Returns what decision_json()
+// (decision.hpp) writes, and "choice", a row as rows_json() writes it, where a time is known.
+// Errors: a text that is no problem, those of run::decide().
 Result<json::Value> tune_problem(const std::string& problem, const Options& options);
 
 // The rows of the tuning database:

@@ -124,7 +124,7 @@ struct EmitArgs {
 };
 int emit(const EmitArgs& args);
 
-// For `attacca kernel`: a user's own kernel.
+// The arguments of `attacca kernel`, for a user's own kernel.
 struct KernelArgs {
   std::string file;    // a .ptx, or CUDA C++
   std::string kernel;  // "my::kern<float, 16>"; empty: the only one
@@ -168,7 +168,7 @@ struct BenchGemmArgs {
 };
 int bench_gemm(const BenchGemmArgs& args);
 
-// For the benches of single kernels, which print JSON, one object a line.
+// The arguments of the benches of single kernels, which print JSON, one object a line.
 struct BenchKernelArgs {
   BenchGemmArgs gemm;                  // without the epilogue
   std::vector<std::string> templates;  // empty: every GEMM template
@@ -205,7 +205,7 @@ int exit_code(const Result<int>& code);
 
 // The end of a command: prints support/warnings.hpp's to standard error, unless print_json() did.
 void report_warnings();
-// With the warnings so far as a member "warnings", if there are any.
+// Prints it with the warnings so far as a member "warnings", if there are any.
 void print_json(json::Value object, int indent = 2);
 
 // "1 entry", "2 entries".

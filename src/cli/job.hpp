@@ -25,7 +25,7 @@ Result<Job> load_job(const std::string& file, const std::vector<std::string>& di
 Status read_inputs(Job& job, const std::vector<std::string>& texts);
 // Symbols from `texts` ("M=128"), from the shapes of given files, and the default for the rest.
 Status bind_dims(Job& job, const std::vector<std::string>& texts);
-// Of texts with several sizes, "M=1,16" and "K=8": the symbols of every combination.
+// The symbols of every combination of the sizes in `texts`, such as "M=1,16" and "K=8".
 Result<std::vector<ir::SymbolValues>> sizes_of(const Job& job,
                                                const std::vector<std::string>& texts);
 // "M=128 K=64".

@@ -84,7 +84,7 @@ void add_fold(CLI::App& app, FoldArgs& args, Action& action) {
   command->callback([&args, &action] { action = [&args] { return fold(args); }; });
 }
 
-// Which templates may be selected.
+// The options that choose which templates may be selected.
 template <class Args>
 void add_filter(CLI::App* command, Args& args) {
   command->add_option("--allow", args.allow, "Only templates whose name matches, e.g. 'wgmma_*'");

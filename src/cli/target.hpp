@@ -8,8 +8,8 @@
 
 namespace attacca::cli {
 
-// Of --device, --mode and, of commands that have it, --as. Errors: an unknown name, a GPU that is
-// not there.
+// The target of --device, --mode and --as. `as` nullopt: the command has no --as, and errors do not
+// propose it. Errors: an unknown name, a GPU that is not there.
 Result<run::Target> target_of(const std::string& device, const std::string& mode, bool fuse = true,
                               const std::optional<std::string>& as = {});
 

@@ -10,11 +10,11 @@
 
 namespace attacca::ort {
 
-// In place of a fused node. Throws Ort::Exception.
+// A node that takes the place of a fused node. Throws Ort::Exception.
 Ort::Node context_node(const std::string& name, const Region& region, const std::string& model);
 
-// Those of Attacca's in the graph, compiled. Errors: one that holds no model that Attacca can
-// compile, or one with other inputs and outputs. Throws Ort::Exception.
+// The regions of Attacca's nodes in the graph, compiled. Errors: one that holds no model that
+// Attacca can compile, or one with other inputs and outputs. Throws Ort::Exception.
 Result<std::vector<Claim>> saved_regions(const GraphView& graph, const Settings& settings);
 
 }  // namespace attacca::ort

@@ -20,7 +20,7 @@ namespace {
 
 constexpr char kVendor[] = "Attacca";
 
-// Those of the driver, where it can be opened.
+// The driver's GPUs, where it can be opened.
 std::vector<std::shared_ptr<Gpu>> all_gpus() {
   std::vector<std::shared_ptr<Gpu>> gpus;
   const auto count = device_count();

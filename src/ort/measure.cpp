@@ -38,7 +38,7 @@ int64_t size_of(const GraphView& graph, const Settings& settings, const std::str
   return known != graph.sizes.end() ? known->second : ort::size_of(settings, symbol);
 }
 
-// Of each symbol of the model, in its order.
+// The size of each symbol of the model, in its order.
 std::vector<Size> sizes_of(const GraphView& graph, const Model& model, const Settings& settings) {
   std::vector<Size> sizes;
   for (const std::string& symbol : model.symbols)

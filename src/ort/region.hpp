@@ -24,7 +24,7 @@ struct Given {
 // may use one region.
 class Region {
  public:
-  // Of an ONNX model's bytes. Errors: those of the importer and of Plan::compile().
+  // `model`: the bytes of an ONNX model. Errors: those of the importer and of Plan::compile().
   static Result<std::shared_ptr<Region>> compile(const std::string& model, const Options& options);
 
   // Gives the tensors other names than the model's, as many as there are.

@@ -33,7 +33,7 @@ struct Settings {
 // The size of a symbol to measure with: that of `dims`, else 1 of a batch and 128 of anything else.
 int64_t size_of(const Settings& settings, const std::string& symbol);
 
-// Of an execution provider's device: its memory, as in Settings, in the device's metadata.
+// The key of a device's memory, as in Settings, in the metadata of an execution provider's device.
 inline constexpr char kMemoryKey[] = "device";
 
 // From the entries "ep.attaccaexecutionprovider.NAME" and "ep.context_enable" of a session's

@@ -25,7 +25,7 @@ T check(Result<T> result) {
 // user's filters make of them.
 void report_warnings();
 
-// Of what may compile kernels or read the cache.
+// The value of a result whose making may compile kernels or read the cache, which can warn.
 template <class T>
 T check_and_warn(Result<T> result) {
   T value = check(std::move(result));

@@ -17,10 +17,10 @@ namespace attacca::cli {
 // The number of the GPU that --device names: "cuda", "cuda:1" or "1". Errors: no name of a GPU.
 Result<int> bench_gpu(const BenchGemmArgs& args);
 
-// In the symbols M, N, K.
+// The graph in the symbols M, N, K, and their values.
 Result<ir::Graph> bench_graph(const BenchGemmArgs& args);
 ir::SymbolValues bench_sizes(const BenchGemmArgs& args);
-// Its only region.
+// The graph's only region.
 Result<problem::ProblemText> bench_problem(const BenchGemmArgs& args);
 
 struct Placed {

@@ -22,7 +22,7 @@ std::string decisions_text(std::span<const run::Decision> decisions,
 
 // {"M": 128}.
 json::Value dims_json(const ir::SymbolValues& symbols);
-// Of the candidates that were timed.
+// The candidates that were timed.
 json::Value trials_json(std::span<const tune::Trial> trials);
 
 }  // namespace attacca::cli

@@ -32,7 +32,8 @@ struct Ranking {
   std::vector<RankedRegion> regions;
 };
 
-// Of the regions with a product, for the sizes of args.dims. Needs templates, but no GPU.
+// Ranks the templates of each region with a product, for the sizes of args.dims. Needs templates,
+// but no GPU.
 // REQUIRES: prepared for a device.
 Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& args);
 std::string to_text(const Ranking& ranking);

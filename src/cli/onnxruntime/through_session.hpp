@@ -12,7 +12,8 @@
 
 namespace attacca::cli {
 
-// Of this process. Throws Ort::Exception, as all that follows does where ONNX Runtime fails.
+// ONNX Runtime in this process. It and all that follows throw Ort::Exception where ONNX Runtime
+// fails.
 class OnnxRuntime {
  public:
   // Opens it and registers Attacca's plug-in.

@@ -37,7 +37,8 @@ Profile profile_of(const std::vector<std::vector<run::RegionTime>>& rounds,
 
 std::string to_text(const Profile& profile);
 json::Value to_json(const Profile& profile);
-// Of the typical round, for chrome://tracing and ui.perfetto.dev. `process`: its name there.
+// The times of the typical round, for chrome://tracing and ui.perfetto.dev. `process`: its name
+// there.
 json::Value trace_json(const Profile& profile, const fuse::Partition& partition,
                        const std::string& process);
 

@@ -19,7 +19,7 @@ struct Timing {
   double fused_ms = 0, other_ms = 0;
   double speedup = 0;  // median of the paired ratios
 };
-// From rounds in which both took turns; `other_ms` may be empty.
+// The times of rounds in which both took turns; `other_ms` may be empty.
 Timing summarize(const std::vector<double>& fused_ms, const std::vector<double>& other_ms);
 
 struct OutputCheck {

@@ -11,12 +11,12 @@
 
 namespace attacca::ort {
 
-// Of a GPU's memory. NVIDIA's own, so that ONNX Runtime takes memory of its CUDA provider on the
-// same device for the same.
+// The vendor of a GPU's memory. It is NVIDIA's own number, so that ONNX Runtime takes memory of its
+// CUDA provider on the same device for the same.
 inline constexpr uint32_t kNvidia = 0x10DE;
 
-// Of a run that fails on a GPU. ONNX Runtime's Python package meets ORT_EP_FAIL by another session,
-// on the CPU alone, from then on.
+// The code of a run that fails on a GPU. ONNX Runtime's Python package meets ORT_EP_FAIL by another
+// session, on the CPU alone, from then on.
 inline constexpr OrtErrorCode kGpuFailed = ORT_FAIL;
 
 // Where tensors lie, as ONNX Runtime's descriptions of devices say.

@@ -79,7 +79,7 @@ class Engine:
         signature: Its inputs and outputs.
         identity: A text that no other engine has; Dynamo guards it.
         input_count: The number of inputs, which Dynamo guards.
-        output_count: The number of outputs, likewise.
+        output_count: The number of outputs, which Dynamo guards.
         cache: The calls that were made before, each with all inputs in the plan's order.
     """
 
@@ -121,7 +121,7 @@ class Engine:
             out: Where its results went, or None.
             order: The plan's inputs among ``given``.
             framework: As :meth:`run` was called with.
-            views: Likewise.
+            views: As :meth:`run` was called with.
             ready: What :meth:`run` returned.
             shapes: The shapes of results that are allocated, if other than the plan's.
         """

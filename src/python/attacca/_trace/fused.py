@@ -132,8 +132,8 @@ class Fused:
         return plan, list(tensors.values())
 
     def _method_plan(self, owner: Any, args: Any, keywords: Any) -> tuple[Plan, list[Any]]:
-        """Likewise, of a method of an object. One plan serves all objects that hold what its trace
-        read."""
+        """The plan of a call of a method, and its tensors. One plan serves all objects that hold
+        what its trace read."""
         tensors, views, numbers = self._bind((owner, *args), keywords, owner)
         key, frameworks, device = self._key(tensors, views, numbers, None)
         known = self._methods.setdefault((type(owner), key), [])

@@ -331,7 +331,7 @@ class _Measured:
 
     def _compile_early(self, undecided: Sequence[_Group]) -> bool:
         """Compiles with Inductor what may have to be compared, while kernels are built."""
-        # Those that the products' time rarely decides come first.
+        # The groups that the products' time rarely decides come first.
         for group in sorted(undecided, key=lambda group: not group.around.near):
             if group.theirs is None and group not in self.taken and not group.is_together \
                     and not is_atens(group.region):

@@ -20,8 +20,8 @@ def added_to(product: str, tail: str, own: int) -> str:
 
     Args:
         product: A graph with one result, as an op's argument.
-        tail: The graph of the sum of the parts and what follows it, likewise. Its first inputs are
-            the parts, "part0" and so on, and all its names are quoted.
+        tail: The graph of the sum of the parts and what follows it, as an op's argument. Its first
+            inputs are the parts, "part0" and so on, and all its names are quoted.
         own: Which part the product is.
 
     Returns:
