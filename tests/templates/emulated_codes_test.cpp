@@ -92,7 +92,7 @@ std::vector<Kernel> code_kernels() {
   return all;
 }
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EmulatedCodes);
+ATTACCA_NEEDS_KERNELS(EmulatedCodes);
 INSTANTIATE_TEST_SUITE_P(Templates, EmulatedCodes, ::testing::ValuesIn(code_kernels()),
                          [](const auto& test) { return test.param.record->entry.name; });
 

@@ -80,7 +80,7 @@ std::vector<Kernel> mxfp4_kernels() {
   return all;
 }
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EmulatedMxFp4);
+ATTACCA_NEEDS_KERNELS(EmulatedMxFp4);
 INSTANTIATE_TEST_SUITE_P(Templates, EmulatedMxFp4, ::testing::ValuesIn(mxfp4_kernels()),
                          [](const auto& test) { return test.param.record->entry.name; });
 

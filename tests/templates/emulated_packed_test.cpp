@@ -169,7 +169,7 @@ std::vector<Kernel> packed_kernels() {
   return all;
 }
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EmulatedPacked);
+ATTACCA_NEEDS_KERNELS(EmulatedPacked);
 INSTANTIATE_TEST_SUITE_P(Templates, EmulatedPacked, ::testing::ValuesIn(packed_kernels()),
                          [](const auto& test) { return test.param.record->entry.name; });
 

@@ -121,7 +121,7 @@ std::vector<Kernel> plain_kernels() {
   return all;
 }
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EmulatedRows);
+ATTACCA_NEEDS_KERNELS(EmulatedRows);
 INSTANTIATE_TEST_SUITE_P(Templates, EmulatedRows, ::testing::ValuesIn(plain_kernels()),
                          [](const auto& test) { return test.param.record->entry.name; });
 

@@ -18,6 +18,14 @@ struct Kernel {
 // their low halves, or the upper ones.
 inline bool accumulators_alone = false, upper_halves = false;
 
+// A suite of some of the kernels: it fails if there are none, unless the build emulates only those
+// that ATTACCA_EMULATED names.
+#ifdef ATTACCA_EMULATES_SOME
+#define ATTACCA_NEEDS_KERNELS(SUITE) GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(SUITE)
+#else  // as GoogleTest does
+#define ATTACCA_NEEDS_KERNELS(SUITE) static_assert(true)
+#endif
+
 std::vector<Kernel>& kernels();
 bool add_kernel(const Kernel& kernel);
 
