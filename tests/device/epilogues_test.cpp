@@ -4,7 +4,6 @@
 // ATTACCA_SEED chooses the random epilogues, ATTACCA_EPILOGUES how many (2,000).
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <gtest/gtest.h>
 #include <mutex>
 #include <random>
@@ -17,6 +16,7 @@
 #include "run/check/error_bound.hpp"
 #include "run/pipeline.hpp"
 #include "run/shared/single_regions.hpp"
+#include "setting.hpp"
 #include "tune/candidates.hpp"
 
 namespace attacca::testing {
@@ -26,11 +26,6 @@ using ir::DType;
 using ir::Tensor;
 using launch::Candidate;
 using launch::CandidateKind;
-
-int64_t number_from(const char* variable, int64_t fallback) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? fallback : std::atoll(text);
-}
 
 // Puts NaN, infinities, zeros and extreme numbers into the operands.
 void add_special_values(ir::Bindings& inputs, uint64_t seed) {
@@ -291,8 +286,8 @@ class Writer {
 };
 
 TEST(Epilogues, random) {
-  const auto seed = static_cast<uint64_t>(number_from("ATTACCA_SEED", 1));
-  const auto count = static_cast<int>(number_from("ATTACCA_EPILOGUES", 2000));
+  const uint64_t seed = setting("ATTACCA_SEED", 1);
+  const auto count = static_cast<int>(setting("ATTACCA_EPILOGUES", 2000));
   fmt::print("seed {}, {} epilogues\n", seed, count);
   static constexpr Extents kShapes[] = {{1, 64, 64},    {17, 40, 32},   {129, 136, 72},
                                         {130, 257, 48}, {33, 7, 13},    {64, 264, 128},

@@ -14,6 +14,7 @@
 #include "run/check/random_inputs.hpp"
 #include "run/cuda/timing.hpp"
 #include "run/pipeline.hpp"
+#include "setting.hpp"
 
 namespace attacca::testing {
 namespace {
@@ -91,12 +92,11 @@ INSTANTIATE_TEST_SUITE_P(ByName, Requirements, ::testing::ValuesIn(requirements:
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(Plans, randomGraphs) {
-  const char* text = std::getenv("ATTACCA_GRAPHS");
-  const int count = text == nullptr ? 200 : std::atoi(text);
+  const uint64_t count = setting("ATTACCA_GRAPHS", 200);
   int wrong = 0;
-  for (int seed = 1; seed <= count && wrong < 10; ++seed) {
-    const ir::Graph graph = random_graph(static_cast<uint64_t>(seed));
-    const ir::Bindings inputs = random_bindings(graph, static_cast<uint64_t>(seed));
+  for (uint64_t seed = 1; seed <= count && wrong < 10; ++seed) {
+    const ir::Graph graph = random_graph(seed);
+    const ir::Bindings inputs = random_bindings(graph, seed);
     const auto outputs = run_on_device(graph, inputs);
     const std::string report =
         outputs ? compare_graph(graph, inputs, *outputs) : to_string(outputs.error());

@@ -2,7 +2,6 @@
 // mode bit for bit against the interpreter on the same accumulators. ATTACCA_GRAPHS sets how many
 // (default 10000), ATTACCA_SEED the first seed; a failure prints the seed and a minimal graph.
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 
 #include "fmt/format.h"
@@ -13,6 +12,7 @@
 #include "ir/text/text.hpp"
 #include "run/check/error_bound.hpp"
 #include "run/pipeline.hpp"
+#include "setting.hpp"
 
 namespace attacca::testing {
 namespace {
@@ -20,11 +20,6 @@ namespace {
 using ir::Bindings;
 using ir::Graph;
 using ir::Tensor;
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text ? std::strtoull(text, nullptr, 10) : otherwise;
-}
 
 // Groups of products that were joined.
 int64_t joined = 0;

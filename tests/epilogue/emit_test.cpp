@@ -2,7 +2,6 @@
 // stated bounds. Context operands are strided, batched, and end in the middle of a pair.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <optional>
@@ -15,6 +14,7 @@
 #include "epilogue/emit_cases.hpp"
 #include "ir/interpret/interpreter.hpp"
 #include "run/check/error_bound.hpp"
+#include "setting.hpp"
 #include "support/check.hpp"
 
 namespace attacca::epilogue::testing {
@@ -483,8 +483,7 @@ void check_bounds(const EmitCase& each, Bench& bench, const std::vector<Tensor>&
 }
 
 uint64_t data_seed() {
-  const char* given = std::getenv("ATTACCA_SEED");
-  return given ? std::strtoull(given, nullptr, 10) : kEmitSeed;
+  return setting("ATTACCA_SEED", kEmitSeed);
 }
 
 void check_case(size_t index, Check wanted) {

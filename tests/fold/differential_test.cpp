@@ -2,7 +2,6 @@
 // originals by the test's own evaluator. ATTACCA_SEED takes another seed, ATTACCA_EXPRESSIONS
 // another count.
 #include <cmath>
-#include <cstdlib>
 #include <iostream>
 #include <random>
 #include <regex>
@@ -11,6 +10,7 @@
 
 #include "evaluator.hpp"
 #include "fold_testing.hpp"
+#include "setting.hpp"
 
 namespace attacca::fold {
 namespace {
@@ -244,11 +244,6 @@ double tolerance_f64(double) {
   return 2e-14;
 }
 
-uint64_t environment(const char* name, uint64_t otherwise) {
-  const char* given = std::getenv(name);
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : otherwise;
-}
-
 struct Tally {
   int folded = 0, compared = 0, unknown = 0, limits = 0;
 };
@@ -280,8 +275,8 @@ testing::AssertionResult keeps(const std::string& text, ir::DType dtype, Tally& 
 }
 
 TEST(FoldDifferential, KeepsValuesAndSpecialValues) {
-  const uint64_t seed = environment("ATTACCA_SEED", 20261123);
-  const uint64_t count = environment("ATTACCA_EXPRESSIONS", 3000);
+  const uint64_t seed = setting("ATTACCA_SEED", 20261123);
+  const uint64_t count = setting("ATTACCA_EXPRESSIONS", 3000);
   std::cout << "ATTACCA_SEED=" << seed << "\n";
   Tally tally;
   Generator generator(seed);

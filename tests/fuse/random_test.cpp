@@ -1,13 +1,13 @@
 // Random graphs: a partition is well formed and computes what the graph does.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <random>
 #include <stdexcept>
 
 #include "fuse/views.hpp"
 #include "fuse_testing.hpp"
 #include "region_runner.hpp"
+#include "setting.hpp"
 
 namespace attacca::fuse::testing {
 namespace {
@@ -261,10 +261,9 @@ void check(const ir::Graph& graph, const FuseOptions& options, uint64_t seed) {
 }
 
 TEST(Random, PartitionsAreWellFormedAndComputeTheGraph) {
-  const char* given = std::getenv("ATTACCA_SEED");
-  const uint64_t first = given ? std::strtoull(given, nullptr, 10) : 1;
-  const char* wanted = std::getenv("ATTACCA_RUNS");
-  const uint64_t count = wanted ? std::strtoull(wanted, nullptr, 10) : given ? 1 : 3000;
+  const std::optional<uint64_t> given = setting("ATTACCA_SEED");
+  const uint64_t first = given.value_or(1);
+  const uint64_t count = setting("ATTACCA_RUNS", given ? 1 : 3000);
   std::map<std::string, size_t> seen;
   for (uint64_t seed = first; seed < first + count; ++seed) {
     const ir::Graph graph = Generator(seed).run();

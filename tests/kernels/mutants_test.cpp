@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <set>
@@ -19,16 +18,12 @@
 #include "kernels/interpreted.hpp"
 #include "ptx/syntax/edits.hpp"
 #include "ptx/syntax/names.hpp"
+#include "setting.hpp"
 
 namespace attacca::kernels {
 namespace {
 
 using ir::Tensor;
-
-uint64_t number_from(const char* variable, uint64_t fallback) {
-  const char* text = std::getenv(variable);
-  return text == nullptr ? fallback : std::strtoull(text, nullptr, 10);
-}
 
 // ---- Mutants
 
@@ -259,7 +254,7 @@ TEST(Mutants, ParametersBesideTheirOwnAreNotTrusted) {
 }
 
 TEST(Mutants, WhatIsAcceptedIsRight) {
-  const uint64_t seed = number_from("ATTACCA_SEED", 1), count = number_from("ATTACCA_MUTANTS", 30);
+  const uint64_t seed = setting("ATTACCA_SEED", 1), count = setting("ATTACCA_MUTANTS", 30);
   std::array<int, 4> fates{};
   for (const Kernel& kernel : eligible_kernels()) {
     const auto prepared = prepare(kernel);

@@ -9,6 +9,7 @@
 #include "ptx/analysis/fuse_kernel.hpp"
 #include "ptx/splice/splice.hpp"
 #include "ptx_testing.hpp"
+#include "setting.hpp"
 
 namespace attacca::ptx {
 namespace {
@@ -56,8 +57,7 @@ std::string damaged(std::string text, Mutator& mutator) {
 }
 
 TEST(Fuzz, DamagedPtxIsRefusedOrStaysPtx) {
-  const char* given = std::getenv("ATTACCA_SEED");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  const uint64_t seed = setting("ATTACCA_SEED", std::random_device()());
   std::cout << "ATTACCA_SEED=" << seed << "\n";
   Mutator mutator(seed);
   std::vector<std::pair<std::string, std::string>> samples;
@@ -170,9 +170,8 @@ std::vector<std::string> kernels() {
 // ATTACCA_FUZZ_OUT: a folder that gets every kernel that was fused, before and after, for
 // fuse_fuzz_check.py to assemble.
 TEST(Fuzz, DamagedKernelsAreRefusedOrFused) {
-  const char* given = std::getenv("ATTACCA_SEED");
   const char* folder = std::getenv("ATTACCA_FUZZ_OUT");
-  const uint64_t seed = given ? std::strtoull(given, nullptr, 10) : std::random_device()();
+  const uint64_t seed = setting("ATTACCA_SEED", std::random_device()());
   std::cout << "ATTACCA_SEED=" << seed << "\n";
   Mutator mutator(seed);
   const std::vector<std::string> texts = kernels();

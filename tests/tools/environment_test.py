@@ -1,5 +1,5 @@
 """Every environment variable that the product reads is a row of src/support/environment.def, from
-which docs/environment.md is written."""
+which docs/environment.md is written; every setting of a test is in CONTRIBUTING.md's table."""
 import pathlib
 import re
 import subprocess
@@ -46,6 +46,17 @@ class Environment(unittest.TestCase):
         every = "\n".join(path.read_text() for path in sources(".cpp", ".hpp", ".py"))
         for name in NAMES - {"TMPDIR"}:  # std::filesystem::temp_directory_path reads it
             self.assertIn(f'"{name}"', every)
+
+    def test_every_setting_of_a_test_is_in_the_table_for_contributors(self):
+        read: set[str] = set()
+        for path in [*(ROOT / "tests").rglob("*.cpp"), *(ROOT / "tests").rglob("*.py")]:
+            text = path.read_text()
+            pattern = r'(?<!Setting )\bsetting\("(ATTACCA_\w+)"' if path.suffix == ".cpp" else \
+                r'environ\.get\("(ATTACCA_\w+)"'
+            read.update(re.findall(pattern, text))
+        table = re.findall(r"^\| `(ATTACCA_\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
+        by_ctest = {"ATTACCA_BINARY_DIR"}
+        self.assertEqual(sorted(read - NAMES - by_ctest), sorted(table))
 
     def test_the_page_is_current(self):
         self.assertEqual(subprocess.run([sys.executable, ROOT / "tools/environment_docs.py",

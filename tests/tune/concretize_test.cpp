@@ -1,11 +1,10 @@
 // From regions to numbers: which axes merge, the operands' strides, and what is refused.
-#include <cstdlib>
-
 #include "gtest/gtest.h"
 
 #include "differential/random_graph.hpp"
 #include "ir/text/text.hpp"
 #include "problem_testing.hpp"
+#include "setting.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -246,11 +245,6 @@ TEST(Concretize, ReductionsHaveNoKernel) {
                                            ir::Mode::Fp32, [](ir::Value) { return 16; });
   ASSERT_FALSE(problem);
   EXPECT_EQ(problem.error().what, "a reduction inside a region has no kernel on this device yet");
-}
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
 }
 
 // Regions of random graphs with an epilogue, as the device's plans cut them.

@@ -1,14 +1,13 @@
 // A region that is printed and parsed again gives the same problem.
 #include "problem/region_graph.hpp"
 
-#include <cstdlib>
-
 #include "gtest/gtest.h"
 
 #include "differential/random_graph.hpp"
 #include "fuse/device_options.hpp"
 #include "ir/text/text.hpp"
 #include "problem_testing.hpp"
+#include "setting.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -33,8 +32,7 @@ std::string lost(const ir::Graph& graph, const fuse::Region& region,
 }
 
 TEST(RegionGraph, RandomRegionsComeBack) {
-  const char* given = std::getenv("ATTACCA_SEED");
-  const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : 1;
+  const uint64_t first = setting("ATTACCA_SEED", 1);
   int regions = 0;
   for (uint64_t seed = first; seed < first + 1000; ++seed) {
     const fuse::Partition partition =
