@@ -148,7 +148,7 @@ bool run_parts(const std::string& kernel, const Extents& shape, bool is_gate, ir
   return true;
 }
 
-TEST_P(AwaitedPartsOnDevice, areRight) {
+TEST_P(AwaitedPartsOnDevice, AreRight) {
   const std::string& kernel = GetParam();
   const bool is_gate = toolbox()->catalog().find(kernel)->hole.accumulators == 2;
   int ran = 0;

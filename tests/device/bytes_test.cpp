@@ -196,7 +196,7 @@ std::vector<std::string> templates_of(DType dtype) {
 
 class Int8 : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Int8, isExactInEagerMode) {
+TEST_P(Int8, IsExactInEagerMode) {
   run_all(GetParam(), integer_cases(), [](const Prepared& prepared, const auto& outputs) {
     return prepared.each->mode == ir::Mode::Eager
                ? compare_bits(outputs, prepared.reference.unfused)
@@ -211,7 +211,7 @@ class Fp8 : public ::testing::TestWithParam<std::string> {};
 
 // Tensor cores add products of 8-bit floats with about 14 bits of the largest one: those of a tile
 // of k where each tile is summed by itself, else all.
-TEST_P(Fp8, isAsExactAsItsAccumulation) {
+TEST_P(Fp8, IsAsExactAsItsAccumulation) {
   const auto* kernel = GetParam().empty() ? nullptr : toolbox()->catalog().find(GetParam());
   const double slack = kernel && !kernel->fast_accumulation ? 0x1p-11 : 0x1p-8;
   run_all(GetParam(), float_cases(), [&](const Prepared& prepared, const auto& outputs) {
@@ -266,7 +266,7 @@ constexpr const char* kRequantised = R"(graph g(a: s8[M, 512], b: s8[144, 512], 
 })";
 
 // Sums of -128 * -128 and -128 * 127, halves that tie, scales of 0, NaN and infinity.
-TEST(Int8Edges, saturateAndRoundToEven) {
+TEST(Int8Edges, SaturateAndRoundToEven) {
   for (const double value : {-128.0, 127.0, 0.0, 1.0})
     for (const ir::Mode mode : {ir::Mode::Eager, ir::Mode::Fp32}) {
       const Case each = case_of(
@@ -289,7 +289,7 @@ TEST(Int8Edges, saturateAndRoundToEven) {
     }
 }
 
-TEST(Int8Edges, wrapAsTheReferenceDoes) {
+TEST(Int8Edges, WrapAsTheReferenceDoes) {
   const Case each = case_of(R"(graph g(a: s8[M, 64], b: s8[144, 64], z: s32[144]) {
     return a @ transpose(b) * 100000 + z
   })",
@@ -299,7 +299,7 @@ TEST(Int8Edges, wrapAsTheReferenceDoes) {
     EXPECT_EQ("", compare_bits(ran.outputs, reference.unfused)) << ran.candidate;
 }
 
-TEST(Int8Edges, batches) {
+TEST(Int8Edges, Batches) {
   const Case each = case_of(R"(graph g(a: s8[3, M, 64], b: s8[3, 144, 64], s: f32[144]) {
     return cast(cast(a @ transpose(b), f32) * s, bf16)
   })",
@@ -310,7 +310,7 @@ TEST(Int8Edges, batches) {
 }
 
 // 2 * 2 * 20000 needs 17 bits, which tensor cores alone do not keep.
-TEST(Fp8Edges, preciseSumsAreExactWhereF32Is) {
+TEST(Fp8Edges, PreciseSumsAreExactWhereF32Is) {
   const Case each = case_of(R"(graph g(a: f8e4m3[M, 20000], b: f8e4m3[144, 20000]) {
     return a @ transpose(b)
   })",
@@ -325,7 +325,7 @@ TEST(Fp8Edges, preciseSumsAreExactWhereF32Is) {
 }
 
 // Whole numbers whose sums have 12 bits: exact in any accumulation.
-TEST(Fp8Edges, fastSumsOfFewBitsAreExact) {
+TEST(Fp8Edges, FastSumsOfFewBitsAreExact) {
   const Case each = case_of(R"(graph g(a: f8e4m3[M, 512], b: f8e4m3[144, 512]) {
     return matmul(a, transpose(b), fast=true)
   })",
@@ -344,7 +344,7 @@ TEST(Fp8Edges, fastSumsOfFewBitsAreExact) {
 
 // The largest magnitude of the result, of the kernel that computes it or of the second of the
 // unfused path; the maximum starts from 0 at each launch.
-TEST(Fp8Edges, amaxComesWithTheResult) {
+TEST(Fp8Edges, AmaxComesWithTheResult) {
   for (const int64_t m : {1, 70, 300})
     for (const bool special : {false, true}) {
       const Case each = case_of(R"(graph g(a: f8e4m3[M, 512], b: f8e4m3[147, 512], s: f32[M, 1]) {
@@ -368,7 +368,7 @@ TEST(Fp8Edges, amaxComesWithTheResult) {
 }
 
 // NaN and infinite scales and factors, zeros, values beyond e4m3's largest.
-TEST(Fp8Edges, specialValuesArriveWhereTheyShould) {
+TEST(Fp8Edges, SpecialValuesArriveWhereTheyShould) {
   for (const char* saturate : {"", ", saturate=true"}) {
     const std::string text = fmt::format(
         R"(graph g(a: f8e4m3[M, 512], b: f8e4m3[144, 512], s: f32[144], t: f32[M, 1]) {{

@@ -120,13 +120,13 @@ std::vector<std::string> codes_templates(bool gathered) {
 class Codes4And8 : public ::testing::TestWithParam<std::string> {};
 class CodesOfNamedRows : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Codes4And8, computeEveryCaseRightOrRefuseIt) {
+TEST_P(Codes4And8, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), cases(ir::Mode::Fp32), 0x1p-7);
 }
-TEST_P(Codes4And8, computeEveryCaseOfEagerModeRightOrRefuseIt) {
+TEST_P(Codes4And8, ComputeEveryCaseOfEagerModeRightOrRefuseIt) {
   run_all(GetParam(), cases(ir::Mode::Eager), 0x1p-7);
 }
-TEST_P(CodesOfNamedRows, computeEveryCaseRightOrRefuseIt) {
+TEST_P(CodesOfNamedRows, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), named_cases(), 0x1p-7);
 }
 
@@ -135,12 +135,12 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Codes4And8, ::testing::ValuesIn(codes_templates(fa
 INSTANTIATE_TEST_SUITE_P(Gpu, CodesOfNamedRows, ::testing::ValuesIn(codes_templates(true)),
                          template_test_name);
 
-TEST(CodesRuns, giveTheSameBitsEveryTime) {
+TEST(CodesRuns, GiveTheSameBitsEveryTime) {
   EXPECT_GT(expect_same_bits(cases(ir::Mode::Fp32), codes_templates(false), 64), 0);
 }
 
 // Column n has code and zero point of its own at one value of k, which alone meets a 1.
-TEST(CodesValues, everyCodeAndZeroPoint) {
+TEST(CodesValues, EveryCodeAndZeroPoint) {
   constexpr int kN = 4096, kK = 64;
   int ran = 0;
   for (const auto& [bits, dtype] : {std::pair(4, ir::DType::BF16), std::pair(4, ir::DType::F16),

@@ -191,7 +191,7 @@ std::string op_text(const ir::OpInfo& info) {
   }
 }
 
-TEST(Epilogues, everyOpAloneInEveryMode) {
+TEST(Epilogues, EveryOpAloneInEveryMode) {
   struct Job {
     run::GemmForm form;
     ir::Mode mode;
@@ -285,7 +285,7 @@ class Writer {
   std::mt19937_64 random_;
 };
 
-TEST(Epilogues, random) {
+TEST(Epilogues, Random) {
   const uint64_t seed = setting("ATTACCA_SEED", 1);
   const auto count = static_cast<int>(setting("ATTACCA_EPILOGUES", 2000));
   fmt::print("seed {}, {} epilogues\n", seed, count);

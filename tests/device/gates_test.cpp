@@ -130,14 +130,14 @@ std::vector<std::string> gate_templates() {
 
 class Gates : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Gates, computeEveryCaseRightOrRefuseIt) {
+TEST_P(Gates, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), cases(), 0x1p-7);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, Gates, ::testing::ValuesIn(gate_templates()), template_test_name);
 
 // Run-time variants of the schedules on a problem of many tiles, one of few rows, one of batches.
-TEST(GateVariants, computeTheSame) {
+TEST(GateVariants, ComputeTheSame) {
   constexpr Gate kGate = {"residual", "silu(p + x) * q * 0.5 + r"};
   const auto& info = toolbox()->device().info();
   for (const Extents& extents : {Extents{1030, 2056, 264}, Extents{16, 4096, 2048}}) {
@@ -162,7 +162,7 @@ constexpr const char* kTails[] = {"silu(p) * q", "gelu(p) * q",
 class GateEager : public ::testing::TestWithParam<std::tuple<const char*, ir::DType>> {};
 
 // In eager mode a gate gives the bits that its tail gives from the products that the kernel stores.
-TEST_P(GateEager, bitsAreThoseOfTheTailAlone) {
+TEST_P(GateEager, BitsAreThoseOfTheTailAlone) {
   const auto& [tail, dtype] = GetParam();
   const std::string t(name(dtype));
   const auto graph = ir::parse_graph(
@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GateEager,
                          ::testing::Combine(::testing::ValuesIn(kTails),
                                             ::testing::Values(ir::DType::BF16, ir::DType::F16)));
 
-TEST(GateBatches, computeEveryMatrix) {
+TEST(GateBatches, ComputeEveryMatrix) {
   const std::string text =
       "graph g(a: bf16[3, 65, 72], v: bf16[3, 136, 72], w: bf16[3, 136, 72]) {\n"
       "return silu(a @ permute(v, [0, 2, 1])) * (a @ permute(w, [0, 2, 1]))\n}\n";

@@ -170,10 +170,10 @@ std::vector<std::string> grouped_templates(bool bytes = false) {
 
 class GroupedTemplates : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(GroupedTemplates, computeEveryCaseRightOrRefuseIt) {
+TEST_P(GroupedTemplates, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), grouped_cases(ir::Mode::Fp32), 0x1p-7);
 }
-TEST_P(GroupedTemplates, computeEveryCaseOfEagerModeRightOrRefuseIt) {
+TEST_P(GroupedTemplates, ComputeEveryCaseOfEagerModeRightOrRefuseIt) {
   run_all(GetParam(), grouped_cases(ir::Mode::Eager), 0x1p-7);
 }
 
@@ -182,10 +182,10 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GroupedTemplates, ::testing::ValuesIn(grouped_temp
 
 class NamedRows : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(NamedRows, computeEveryCaseRightOrRefuseIt) {
+TEST_P(NamedRows, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), named_cases(ir::Mode::Fp32), 0x1p-7);
 }
-TEST_P(NamedRows, computeEveryCaseOfEagerModeRightOrRefuseIt) {
+TEST_P(NamedRows, ComputeEveryCaseOfEagerModeRightOrRefuseIt) {
   run_all(GetParam(), named_cases(ir::Mode::Eager), 0x1p-7);
 }
 
@@ -202,7 +202,7 @@ ir::Tensor with_rows_outside(const ir::Tensor& index, int64_t rows) {
 }
 
 // Rows that do not exist make their own rows NaN, if these are multiplied, and change no others.
-TEST_P(NamedRows, givesNanForRowsOutside) {
+TEST_P(NamedRows, GivesNanForRowsOutside) {
   const launch::Candidate candidate = candidate_of(GetParam());
   int ran = 0;
   for (const Prepared& prepared : named_cases(ir::Mode::Fp32)) {
@@ -235,7 +235,7 @@ class GroupedBytes : public ::testing::TestWithParam<std::string> {};
 
 // Tensor cores add products of 8-bit floats with about 14 bits of the largest one: those of a tile
 // of k where each tile is summed by itself, else all. In a gate both factors have errors.
-TEST_P(GroupedBytes, computeEveryCaseRightOrRefuseIt) {
+TEST_P(GroupedBytes, ComputeEveryCaseRightOrRefuseIt) {
   const auto* kernel = GetParam().empty() ? nullptr : toolbox()->catalog().find(GetParam());
   const double slack = kernel && kernel->fast_accumulation ? 0x1p-6 : 0x1p-9;
   run_all(GetParam(), byte_cases(), slack, slack);
@@ -245,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, GroupedBytes, ::testing::ValuesIn(grouped_template
                          template_test_name);
 
 // The same bits every time, on one launch after the other.
-TEST(GroupedRuns, giveTheSameBitsEveryTime) {
+TEST(GroupedRuns, GiveTheSameBitsEveryTime) {
   EXPECT_GT(expect_same_bits(grouped_cases(ir::Mode::Fp32), grouped_templates(), 500), 0);
 }
 

@@ -119,14 +119,14 @@ void expect_right(ir::Mode mode, size_t step, size_t templates) {
   EXPECT_GE(ran, cases(mode).size() / step);
 }
 
-TEST(IndexedOperands, areReadRight) {
+TEST(IndexedOperands, AreReadRight) {
   expect_right(ir::Mode::Fp32, 1, 1);
 }
-TEST(IndexedOperands, areReadRightInEagerMode) {
+TEST(IndexedOperands, AreReadRightInEagerMode) {
   expect_right(ir::Mode::Eager, 3, 1);
 }
 
-TEST(IndexedOperands, aRowOutsideIsNaN) {
+TEST(IndexedOperands, ARowOutsideIsNaN) {
   for (size_t i = 0; i < cases(ir::Mode::Fp32).size(); i += 5) {
     const Prepared& prepared = cases(ir::Mode::Fp32)[i];
     Case each = *prepared.each;

@@ -105,7 +105,7 @@ bool is_fused(const std::vector<run::Decision>& decisions) {
 
 struct KernelGraphs : ::testing::TestWithParam<KernelGraph> {};
 
-TEST_P(KernelGraphs, fusedAndUnfusedAreOneAndTheReference) {
+TEST_P(KernelGraphs, FusedAndUnfusedAreOneAndTheReference) {
   const auto graph = ir::parse_graph(text_of(GetParam(), GetParam().kernel));
   ASSERT_TRUE(graph) << to_string(graph.error());
   const auto reference = ir::parse_graph(text_of(GetParam(), GetParam().reference));
@@ -146,7 +146,7 @@ TEST_P(KernelGraphs, fusedAndUnfusedAreOneAndTheReference) {
 INSTANTIATE_TEST_SUITE_P(ByName, KernelGraphs, ::testing::ValuesIn(kGraphs),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(KernelGraphs, anEmptyResultIsNoLaunch) {
+TEST(KernelGraphs, AnEmptyResultIsNoLaunch) {
   const auto graph = ir::parse_graph(text_of(kGraphs[0], kGraphs[0].kernel));
   const auto inputs = run::random_inputs(*graph, {{"M", 0}}, 1);
   const auto outputs = run_graph(*graph, *inputs, device_target());

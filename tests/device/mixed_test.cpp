@@ -99,7 +99,7 @@ std::vector<std::string> mixed_templates() {
 
 class Mixed : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Mixed, computeEveryCaseRightOrRefuseIt) {
+TEST_P(Mixed, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), cases(), 0x1p-7);
 }
 
@@ -108,7 +108,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Mixed, ::testing::ValuesIn(mixed_templates()), tem
 // Those that round each weight as the graph does.
 class MixedEager : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(MixedEager, computeEveryCaseRightOrRefuseIt) {
+TEST_P(MixedEager, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), eager_cases(), 0);
 }
 
@@ -154,7 +154,7 @@ std::vector<std::string> whole_templates() {
 
 class MixedWhole : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(MixedWhole, computeEveryCaseRightOrRefuseIt) {
+TEST_P(MixedWhole, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), whole_cases(), 0);
 }
 
@@ -163,7 +163,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, MixedWhole, ::testing::ValuesIn(whole_templates())
 
 // More tiles than multiprocessors, so that the last tiles are shared; an odd number of steps of k,
 // and one step.
-TEST(MixedTail, sharesTheLastTiles) {
+TEST(MixedTail, SharesTheLastTiles) {
   std::vector<Prepared> prepared;
   for (const ir::DType a : {ir::DType::BF16, ir::DType::F16})
     for (const size_t kind : {0, 2})
@@ -191,7 +191,7 @@ std::vector<Candidate> every_candidate(const Prepared& prepared) {
 }
 
 // Rows with scales that are NaN, 0, tiny or huge next to ordinary ones; all codes equal, all zero.
-TEST(MixedScales, ofEveryKindStayInTheirColumns) {
+TEST(MixedScales, OfEveryKindStayInTheirColumns) {
   std::mt19937_64 random(5);
   for (const ir::DType a : {ir::DType::BF16, ir::DType::F16})
     for (const int bits : {4, 8}) {
@@ -245,7 +245,7 @@ TEST(MixedScales, ofEveryKindStayInTheirColumns) {
     }
 }
 
-TEST(MixedRuns, giveTheSameBitsEveryTime) {
+TEST(MixedRuns, GiveTheSameBitsEveryTime) {
   const ir::Packing packing{ir::DType::S8, 4, 128, ir::DType::BF16, true};
   const Prepared prepared = prepare_packed(
       graph_text({16, 1032, 4096}, packing, ir::DType::BF16, "cast(silu(y + b), f32)"), {}, 11);

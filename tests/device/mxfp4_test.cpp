@@ -95,13 +95,13 @@ std::vector<std::string> mxfp4_templates(bool gathered) {
 class MxFp4 : public ::testing::TestWithParam<std::string> {};
 class MxFp4OfNamedRows : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(MxFp4, computeEveryCaseRightOrRefuseIt) {
+TEST_P(MxFp4, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), cases(ir::Mode::Fp32), 0x1p-7);
 }
-TEST_P(MxFp4, computeEveryCaseOfEagerModeRightOrRefuseIt) {
+TEST_P(MxFp4, ComputeEveryCaseOfEagerModeRightOrRefuseIt) {
   run_all(GetParam(), cases(ir::Mode::Eager), 0x1p-7);
 }
-TEST_P(MxFp4OfNamedRows, computeEveryCaseRightOrRefuseIt) {
+TEST_P(MxFp4OfNamedRows, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), named_cases(), 0x1p-7);
 }
 
@@ -110,12 +110,12 @@ INSTANTIATE_TEST_SUITE_P(Gpu, MxFp4, ::testing::ValuesIn(mxfp4_templates(false))
 INSTANTIATE_TEST_SUITE_P(Gpu, MxFp4OfNamedRows, ::testing::ValuesIn(mxfp4_templates(true)),
                          template_test_name);
 
-TEST(MxFp4Runs, giveTheSameBitsEveryTime) {
+TEST(MxFp4Runs, GiveTheSameBitsEveryTime) {
   EXPECT_GT(expect_same_bits(cases(ir::Mode::Fp32), mxfp4_templates(false), 64), 0);
 }
 
 // Column 16 * scale + code has this code once, in any place, and codes of 0; the row of A is ones.
-TEST(MxFp4Values, everyCodeAndScale) {
+TEST(MxFp4Values, EveryCodeAndScale) {
   constexpr int kN = 16 * 256, kK = 32;
   const auto graph = ir::parse_graph(
       "graph g(x: bf16[1, 32], c: u8[1, 4096, 16], s: u8[1, 4096, 1], o: s32[1]) {\n"

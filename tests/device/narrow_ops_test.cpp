@@ -25,7 +25,7 @@ std::string narrow_graph(std::string_view op, ir::DType dtype) {
 
 struct NarrowOps : ::testing::TestWithParam<std::tuple<std::string_view, ir::DType>> {};
 
-TEST_P(NarrowOps, haveTheInterpretersBitsOfEveryNumber) {
+TEST_P(NarrowOps, HaveTheInterpretersBitsOfEveryNumber) {
   const auto& [op, dtype] = GetParam();
   const auto graph = ir::parse_graph(narrow_graph(op, dtype));
   ASSERT_TRUE(graph) << to_string(graph.error());

@@ -52,7 +52,7 @@ std::string examples() {
   return given != nullptr ? given : ATTACCA_SOURCE_DIR "/examples";
 }
 
-TEST(Plans, examplesAreRight) {
+TEST(Plans, ExamplesAreRight) {
   int ran = 0;
   for (const auto& entry : std::filesystem::directory_iterator(examples())) {
     const std::string path = entry.path().string();
@@ -75,7 +75,7 @@ TEST(Plans, examplesAreRight) {
 
 struct Requirements : ::testing::TestWithParam<requirements::Requirement> {};
 
-TEST_P(Requirements, computeAsTheUnfusedGraphOrBetter) {
+TEST_P(Requirements, ComputeAsTheUnfusedGraphOrBetter) {
   const auto graph = ir::parse_graph(GetParam().text);
   ASSERT_TRUE(graph) << to_string(graph.error());
   for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager})
@@ -91,7 +91,7 @@ TEST_P(Requirements, computeAsTheUnfusedGraphOrBetter) {
 INSTANTIATE_TEST_SUITE_P(ByName, Requirements, ::testing::ValuesIn(requirements::kRequirements),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Plans, randomGraphs) {
+TEST(Plans, RandomGraphs) {
   const uint64_t count = setting("ATTACCA_GRAPHS", 200);
   int wrong = 0;
   for (uint64_t seed = 1; seed <= count && wrong < 10; ++seed) {
@@ -111,7 +111,7 @@ Result<run::Compiled> gemm_plan(const std::string& epilogue) {
   return run::compile(graph, device_target());
 }
 
-TEST(Plans, emptyAndSmallestExtents) {
+TEST(Plans, EmptyAndSmallestExtents) {
   const auto plan = gemm_plan("silu(acc + row(bias))");
   ASSERT_TRUE(plan) << to_string(plan.error());
   for (const Extents& e : {Extents{0, 64, 64}, Extents{3, 1, 8}, Extents{3, 8, 1}, Extents{1, 1, 1},
@@ -128,7 +128,7 @@ TEST(Plans, emptyAndSmallestExtents) {
 
 // Launches recorded in a CUDA graph, replayed on new data in the same buffers.
 // Moving, sorting and counting, exactly.
-TEST(Plans, opsWithKernelsOfTheirOwn) {
+TEST(Plans, OpsWithKernelsOfTheirOwn) {
   for (const int64_t rows : {1, 9, 300}) {
     const auto graph = ir::parse_graph(
         fmt::format("graph g(x: f32[{0}, 7], i: s64[30], u: f32[30, 7], o: s32[6]) {{\n"
@@ -223,7 +223,7 @@ const Captured kCaptured[] = {
 
 struct CudaGraphs : ::testing::TestWithParam<Captured> {};
 
-TEST_P(CudaGraphs, recordPlans) {
+TEST_P(CudaGraphs, RecordPlans) {
   for (const int64_t rows : {16, 64, 200}) {
     std::string types = GetParam().types;
     for (size_t at; (at = types.find("{}")) != std::string::npos;)
@@ -235,7 +235,7 @@ TEST_P(CudaGraphs, recordPlans) {
 INSTANTIATE_TEST_SUITE_P(Plans, CudaGraphs, ::testing::ValuesIn(kCaptured),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(Plans, areTimedInTurns) {
+TEST(Plans, AreTimedInTurns) {
   const run::GemmForm form{.epilogue = "gelu(acc + row(bias))", .text = {}};
   const ir::Graph graph = *run::gemm_graph(form);
   const ir::SymbolValues symbols{{"M", 64}, {"N", 256}, {"K", 128}};
@@ -260,7 +260,7 @@ TEST(Plans, areTimedInTurns) {
 }
 
 // One plan, many threads, each with its own stream: results are those of a single thread.
-TEST(Plans, runFromManyThreads) {
+TEST(Plans, RunFromManyThreads) {
   const auto plan = gemm_plan("silu(acc + row(bias)) * full(res)");
   ASSERT_TRUE(plan) << to_string(plan.error());
   run::GemmForm form{.epilogue = "silu(acc + row(bias)) * full(res)", .text = {}};

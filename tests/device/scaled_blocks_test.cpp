@@ -99,7 +99,7 @@ std::vector<std::string> scaling_templates() {
 class ScaledBlocks : public ::testing::TestWithParam<std::string> {};
 
 // Tensor cores add the products of a block with about 14 bits of the largest one.
-TEST_P(ScaledBlocks, areAsExactAsTheirAccumulation) {
+TEST_P(ScaledBlocks, AreAsExactAsTheirAccumulation) {
   run_all(GetParam(), cases(), [](const Prepared& prepared, const auto& outputs) {
     return compare_with_reference(prepared.reference, outputs, 0x1p-11);
   });
@@ -133,7 +133,7 @@ void fill_exactly(ir::Bindings& inputs) {
                                : std::ldexp(1, static_cast<int>(random() % 3)));
 }
 
-TEST(ScaledBlocksEdges, zeroNanAndExtremeScalesStayInTheirBlocks) {
+TEST(ScaledBlocksEdges, ZeroNanAndExtremeScalesStayInTheirBlocks) {
   const Extents extents{70, 300, 400};
   expect_exact(case_of(graph_text(kForms[0], extents, "f8e4m3", "f8e4m3", false), extents.m, 3,
                        [](ir::Bindings& inputs) {
@@ -152,7 +152,7 @@ TEST(ScaledBlocksEdges, zeroNanAndExtremeScalesStayInTheirBlocks) {
                        }));
 }
 
-TEST(ScaledBlocksEdges, nanFactorsAndOnesOfAllZeros) {
+TEST(ScaledBlocksEdges, NanFactorsAndOnesOfAllZeros) {
   const Extents extents{70, 144, 272};
   expect_exact(case_of(graph_text(kForms[0], extents, "f8e4m3", "f8e5m2", true), extents.m, 3,
                        [&](ir::Bindings& inputs) {
@@ -163,7 +163,7 @@ TEST(ScaledBlocksEdges, nanFactorsAndOnesOfAllZeros) {
                        }));
 }
 
-TEST(ScaledBlocksEdges, batchesOfRows) {
+TEST(ScaledBlocksEdges, BatchesOfRows) {
   const Extents extents{70, 144, 272};
   const std::string text = replaced(
       "graph g(a: f8e4m3[3, M, K], b: f8e4m3[N, K], u: f32[3, M, KB], v: f32[NB, KB]) {\n"
@@ -173,7 +173,7 @@ TEST(ScaledBlocksEdges, batchesOfRows) {
   expect_exact(case_of(text, extents.m, 3, fill_exactly));
 }
 
-TEST(ScaledBlocksEdges, amaxComesWithTheResult) {
+TEST(ScaledBlocksEdges, AmaxComesWithTheResult) {
   const Extents extents{70, 144, 272};
   const Form form{"", "cast(y, f8e4m3, saturate=true), amax(y)"};
   expect_exact(

@@ -112,7 +112,7 @@ std::vector<std::string> scaling_templates() {
 class ScaledGroups : public ::testing::TestWithParam<std::string> {};
 
 // Tensor cores add the products of a block with about 14 bits of the largest one.
-TEST_P(ScaledGroups, areAsExactAsTheirAccumulation) {
+TEST_P(ScaledGroups, AreAsExactAsTheirAccumulation) {
   run_all(GetParam(), cases(), 0x1p-11, 0x1p-11);
 }
 
@@ -128,7 +128,7 @@ ir::Tensor filled(ir::DType dtype, const std::vector<int64_t>& shape,
 
 // Whole numbers and powers of two, so that every order of summation gives the same bits. A scale
 // that is NaN, zero or large changes the rows of its row, or of its group, alone.
-TEST(ScaledGroupsEdges, scalesStayInTheirRowsAndGroups) {
+TEST(ScaledGroupsEdges, ScalesStayInTheirRowsAndGroups) {
   constexpr GroupedShape kShape{90, 272, 400, 6};
   constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
   const auto small = [](int64_t i) { return double(i * 7919 % 5) - 2; };
@@ -155,7 +155,7 @@ TEST(ScaledGroupsEdges, scalesStayInTheirRowsAndGroups) {
   }
 }
 
-TEST(ScaledGroupsRuns, giveTheSameBitsEveryTime) {
+TEST(ScaledGroupsRuns, GiveTheSameBitsEveryTime) {
   EXPECT_GT(expect_same_bits(cases(), scaling_templates(), 300), 0);
 }
 

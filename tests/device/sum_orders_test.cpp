@@ -64,7 +64,7 @@ Case case_of(const std::string& text, int64_t m) {
   return *std::move(made);
 }
 
-TEST(SumOrders, giveTheSameBits) {
+TEST(SumOrders, GiveTheSameBits) {
   struct First {
     std::string kernel;
     std::vector<ir::Tensor> outputs;

@@ -87,14 +87,14 @@ std::vector<std::string> gemm_templates() {
 
 class Templates : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Templates, computeEveryShapeRightOrRefuseIt) {
+TEST_P(Templates, ComputeEveryShapeRightOrRefuseIt) {
   run_all(GetParam(), cases(), 0x1p-8);
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, Templates, ::testing::ValuesIn(gemm_templates()), template_test_name);
 
 // Run-time variants of the schedules: swizzle, raster, splits.
-TEST(Variants, computeTheSame) {
+TEST(Variants, ComputeTheSame) {
   run::GemmForm gemm{.epilogue = "silu(acc + row(bias)) * full(res)", .text = {}};
   for (const Extents& extents :
        {Extents{300, 1032, 1024}, Extents{16, 2048, 2048}, Extents{2040, 520, 72},
@@ -135,7 +135,7 @@ std::vector<run::GemmForm> divided() {
 }
 
 // The part of a tail that the vendor library computes, with each algorithm that it proposes.
-TEST(Unfused, computesTheSame) {
+TEST(Unfused, ComputesTheSame) {
   for (const run::GemmForm& form : divided())
     for (const Extents& extents : {Extents{300, 1032, 1024}, Extents{16, 2048, 2048},
                                    Extents{2040, 520, 72}, Extents{8, 576, 12808}}) {
@@ -157,7 +157,7 @@ TEST(Unfused, computesTheSame) {
     }
 }
 
-TEST(Batches, computeEveryMatrix) {
+TEST(Batches, ComputeEveryMatrix) {
   for (const char* epilogue : {"acc", "silu(acc + row(bias)) * full(res)"})
     for (const Extents& extents : {Extents{65, 136, 72, 3}, Extents{1, 64, 64, 5}}) {
       run::GemmForm gemm{.batched = true, .epilogue = epilogue, .text = {}};

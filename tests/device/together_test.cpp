@@ -171,7 +171,7 @@ class TogetherOnDevice : public ::testing::TestWithParam<size_t> {
   }
 };
 
-TEST_P(TogetherOnDevice, isRight) {
+TEST_P(TogetherOnDevice, IsRight) {
   const std::string kernel = names()[GetParam()];
   for (size_t i = 0; i < kEach; ++i)
     run_together(projections_of(GetParam(), i), kernel, mode_of(GetParam()));

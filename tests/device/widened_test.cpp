@@ -72,10 +72,10 @@ std::vector<std::string> widening_templates() {
 
 class Widened : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(Widened, computeEveryCaseRightOrRefuseIt) {
+TEST_P(Widened, ComputeEveryCaseRightOrRefuseIt) {
   run_all(GetParam(), widened_cases(ir::Mode::Fp32), 0x1p-7);
 }
-TEST_P(Widened, computeEveryCaseOfEagerModeRightOrRefuseIt) {
+TEST_P(Widened, ComputeEveryCaseOfEagerModeRightOrRefuseIt) {
   run_all(GetParam(), widened_cases(ir::Mode::Eager), 0x1p-7);
 }
 
@@ -84,7 +84,7 @@ INSTANTIATE_TEST_SUITE_P(Gpu, Widened, ::testing::ValuesIn(widening_templates())
 
 // More tiles than multiprocessors, so that the last tiles are shared; an odd number of steps of k,
 // and one step.
-TEST(WidenedTail, sharesTheLastTiles) {
+TEST(WidenedTail, SharesTheLastTiles) {
   std::vector<Prepared> prepared;
   for (const auto& [dtype, bytes] : {std::pair{"bf16", "s8"}, {"f16", "u8"}})
     for (const int k : {320, 64})
@@ -102,7 +102,7 @@ TEST(WidenedTail, sharesTheLastTiles) {
   EXPECT_GT(run, 0);
 }
 
-TEST(WidenedRuns, giveTheSameBitsEveryTime) {
+TEST(WidenedRuns, GiveTheSameBitsEveryTime) {
   for (const char* weights : {"w: s8[1040, 4096]", "w: u8[4096, 1040]"}) {
     const bool columns = weights[3] == 's';
     const Prepared prepared =

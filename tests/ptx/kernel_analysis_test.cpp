@@ -179,7 +179,7 @@ TEST(KernelAnalysis, RefusesToLeaveAParameter) {
     EXPECT_EQ(decision(beside(code)), expected) << code;
 }
 
-TEST(KernelAnalysis, RefusesAddressesThatNobodyNames) {
+TEST(KernelAnalysis, RefusesAddressesOfUnknownOrigin) {
   check({
       {"st.global.f32 [%rd5], %f1; ld.global.b64 %rd6, [hidden]; st.global.f32 [%rd6], %f1;",
        "unknown-address"},

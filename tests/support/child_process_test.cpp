@@ -43,7 +43,7 @@ TEST(WaitForChild, KillsTheOneThatHangs) {
   EXPECT_EQ(kill(child, 0), -1) << "it was not waited for";
 }
 
-TEST(WaitForChild, NobodysChildIsAnError) {
+TEST(WaitForChild, WaitingForAnUnknownProcessIsAnError) {
   const pid_t child = started([] {});
   ASSERT_TRUE(wait_for_child(child));
   EXPECT_FALSE(wait_for_child(child));
