@@ -1,14 +1,18 @@
-// Every template that reads weights in codes of integers, and some before which a kernel decodes
-// them, on groups of many sizes, in both modes, with epilogues of every kind of operand, on rows as
-// they lie and on rows that an index names: right, or refused with a reason; the same bits every
-// time. Every code with every zero point.
+// Every template that reads weights in codes, integers or MXFP4, and some before which a kernel
+// decodes them, on groups of many sizes, in both modes, with epilogues of every kind of operand, on
+// rows as they lie and on rows that an index names: right, or refused with a reason; the same bits
+// every time. Every code with every zero point, or scale.
 #include <cmath>
 #include <gtest/gtest.h>
+#include <map>
 #include <random>
+#include <span>
+#include <tuple>
 
 #include "fmt/format.h"
 
 #include "device/harness.hpp"
+#include "ir/interpret/mxfp4.hpp"
 #include "ir/text/text.hpp"
 #include "support/check.hpp"
 
@@ -18,27 +22,47 @@ namespace {
 struct Shape {
   int rows, n, k, groups;
 };
-constexpr Shape kShapes[] = {{1, 64, 64, 4},      {7, 208, 384, 3},   {16, 144, 1152, 40},
-                             {33, 528, 640, 8},   {130, 80, 512, 5},  {300, 272, 256, 2},
-                             {515, 144, 128, 33}, {700, 528, 192, 1}, {64, 1040, 2944, 32}};
 
 // How weights are decoded: with one scale for so many values of k; 0: for a column.
 struct Codes {
   int bits, block;
-  const char *codes, *dtype, *rest;  // rest: of the call
+  const char *codes, *scales, *dtype, *rest;  // rest: of the call, or nullptr: it is mxfp4's
   bool zeros;
 };
-constexpr Codes kCodes[] = {{4, 32, "u8", "bf16", ", zero=8", false},
-                            {4, 64, "u8", "f16", "", true},
-                            {8, 128, "u8", "bf16", "", true},
-                            {4, 0, "s8", "bf16", "", false},
-                            {8, 32, "s8", "f16", "", false},
-                            {4, 128, "u8", "bf16", "", true},
-                            {8, 0, "u8", "bf16", ", zero=128", false},
-                            {4, 32, "u8", "f16", ", zero=7", false},
-                            {8, 64, "u8", "f16", "", true},
-                            {4, 32, "s8", "bf16", "", false},
-                            {4, 64, "u8", "bf16", "", true}};
+
+// What a family of templates computes: the cases are rows of the lists in turn.
+struct Family {
+  const char* name;
+  size_t cases;
+  std::span<const Shape> shapes;
+  std::span<const Codes> codes;
+  bool (*reads)(const templates::Template&);
+};
+
+constexpr Shape kIntegerShapes[] = {{1, 64, 64, 4},      {7, 208, 384, 3},   {16, 144, 1152, 40},
+                                    {33, 528, 640, 8},   {130, 80, 512, 5},  {300, 272, 256, 2},
+                                    {515, 144, 128, 33}, {700, 528, 192, 1}, {64, 1040, 2944, 32}};
+constexpr Codes kIntegerCodes[] = {{4, 32, "u8", "bf16", "bf16", ", zero=8", false},
+                                   {4, 64, "u8", "f16", "f16", "", true},
+                                   {8, 128, "u8", "bf16", "bf16", "", true},
+                                   {4, 0, "s8", "bf16", "bf16", "", false},
+                                   {8, 32, "s8", "f16", "f16", "", false},
+                                   {4, 128, "u8", "bf16", "bf16", "", true},
+                                   {8, 0, "u8", "bf16", "bf16", ", zero=128", false},
+                                   {4, 32, "u8", "f16", "f16", ", zero=7", false},
+                                   {8, 64, "u8", "f16", "f16", "", true},
+                                   {4, 32, "s8", "bf16", "bf16", "", false},
+                                   {4, 64, "u8", "bf16", "bf16", "", true}};
+constexpr Shape kMxFp4Shapes[] = {{1, 64, 64, 4},     {7, 208, 352, 3},   {16, 144, 1120, 40},
+                                  {33, 528, 640, 8},  {130, 80, 512, 5},  {300, 272, 224, 2},
+                                  {515, 144, 64, 33}, {700, 528, 192, 1}, {64, 1040, 2880, 32}};
+constexpr Codes kMxFp4Codes[] = {{4, 32, "u8", "u8", "bf16", nullptr, false}};
+
+const Family kIntegers = {
+    "integers", 126, kIntegerShapes, kIntegerCodes,
+    [](const templates::Template& each) { return each.code_bits > 0 && !each.code_floats; }};
+const Family kMxFp4 = {"mxfp4", 63, kMxFp4Shapes, kMxFp4Codes,
+                       [](const templates::Template& each) { return each.code_floats; }};
 
 // y: the product; z: another one; h: one with twice the columns. b: a row, r: full, t: a column.
 constexpr const char* kTails[] = {
@@ -58,15 +82,19 @@ std::string text_of(const Shape& shape, const Codes& codes, std::string tail, bo
   const auto weight = [&](const char* name, int n) {
     return fmt::format(
         ", {0}: {5}[{1}, {2}, {3}], {0}s: {6}[{1}, {2}, {4}]{7}", name, shape.groups, n,
-        shape.k * codes.bits / 8, shape.k / block, codes.codes, codes.dtype,
+        shape.k * codes.bits / 8, shape.k / block, codes.codes, codes.scales,
         codes.zeros ? fmt::format(", {}z: u8[{}, {}, {}]", name, shape.groups, n, shape.k / block)
                     : "");
   };
+  const auto decoded = [&](const char* name) {
+    if (codes.rest == nullptr) return fmt::format("mxfp4({0}, {0}s)", name);
+    return fmt::format("decode({0}, {0}s{1}, bits={2}{3}, dtype={4})", name,
+                       codes.zeros ? fmt::format(", {}z", name) : "", codes.bits, codes.rest,
+                       codes.dtype);
+  };
   const auto product = [&](const char* result, const char* name) {
-    return fmt::format(
-        "  {0} = grouped_matmul({1}, transpose(decode({2}, {2}s{3}, bits={4}{5}, dtype={6})), o)\n",
-        result, named ? "a" : "x", name, codes.zeros ? fmt::format(", {}z", name) : "", codes.bits,
-        codes.rest, codes.dtype);
+    return fmt::format("  {} = grouped_matmul({}, transpose({}), o)\n", result, named ? "a" : "x",
+                       decoded(name));
   };
   const bool halves = tail.find('h') != std::string::npos;
   const bool two = tail.find('z') != std::string::npos;
@@ -82,61 +110,73 @@ std::string text_of(const Shape& shape, const Codes& codes, std::string tail, bo
       products, tail, codes.dtype);
 }
 
-std::vector<Prepared> make_cases(ir::Mode mode, bool named) {
-  constexpr size_t kCount = 126;  // every shape and tail meet twice
-  std::vector<Prepared> prepared(kCount);
-  in_parallel(kCount, [&](int i) {
+std::vector<Prepared> make_cases(const Family& family, ir::Mode mode, bool named) {
+  std::vector<Prepared> prepared(family.cases);
+  in_parallel(static_cast<int>(family.cases), [&](int i) {
     const auto index = static_cast<size_t>(i);
-    const Shape& shape = kShapes[index % std::size(kShapes)];
+    const Shape& shape = family.shapes[index % family.shapes.size()];
+    const Codes& codes = family.codes[index % family.codes.size()];
     const auto seed = static_cast<uint32_t>(index + 1);
     ir::Bindings given{
         {"o", random_ends(shape.rows, shape.groups, static_cast<uint32_t>(index / 9 % 4), seed)}};
-    const Codes& codes = kCodes[index % std::size(kCodes)];
     prepared[index] = prepare_text(text_of(shape, codes, kTails[index % std::size(kTails)], named),
                                    std::move(given), seed, mode);
     ATTACCA_CHECK(has_codes(prepared[index].each->problem), "no weights in codes");
   });
   return prepared;
 }
-const std::vector<Prepared>& cases(ir::Mode mode) {
-  static const std::vector<Prepared> fp32 = make_cases(ir::Mode::Fp32, false);
-  static const std::vector<Prepared> eager = make_cases(ir::Mode::Eager, false);
-  return mode == ir::Mode::Eager ? eager : fp32;
-}
-const std::vector<Prepared>& named_cases() {
-  static const std::vector<Prepared> made = make_cases(ir::Mode::Fp32, true);
-  return made;
+
+// Made once, by the first test that runs them.
+const std::vector<Prepared>& cases(const Family& family, ir::Mode mode, bool named = false) {
+  static std::map<std::tuple<const Family*, ir::Mode, bool>, std::vector<Prepared>> made;
+  auto [slot, fresh] = made.try_emplace({&family, mode, named});
+  if (fresh) slot->second = make_cases(family, mode, named);
+  return slot->second;
 }
 
-std::vector<std::string> codes_templates(bool gathered) {
+std::vector<std::string> templates_of(const Family& family, bool gathered = false) {
   std::vector<std::string> names = {"grouped_tn_16x64_1x1_swap_f1_d16"};
   for (const templates::Template& each : toolbox()->catalog().templates())
-    if (each.code_bits > 0 && !each.code_floats && each.gathered == gathered)
-      names.push_back(each.name);
+    if (family.reads(each) && each.gathered == gathered) names.push_back(each.name);
   names.push_back("");  // the unfused path
   return names;
 }
 
-class Codes4And8 : public ::testing::TestWithParam<std::string> {};
-class CodesOfNamedRows : public ::testing::TestWithParam<std::string> {};
+using Tested = std::tuple<const Family*, std::string>;
+class WeightsInCodes : public ::testing::TestWithParam<Tested> {};
+class CodesOfNamedRows : public ::testing::TestWithParam<Tested> {};
 
-TEST_P(Codes4And8, ComputeEveryCaseRightOrRefuseIt) {
-  run_all(GetParam(), cases(ir::Mode::Fp32), 0x1p-7);
+TEST_P(WeightsInCodes, ComputeEveryCaseRightOrRefuseIt) {
+  const auto& [family, kernel] = GetParam();
+  run_all(kernel, cases(*family, ir::Mode::Fp32), 0x1p-7);
 }
-TEST_P(Codes4And8, ComputeEveryCaseOfEagerModeRightOrRefuseIt) {
-  run_all(GetParam(), cases(ir::Mode::Eager), 0x1p-7);
+TEST_P(WeightsInCodes, ComputeEveryCaseOfEagerModeRightOrRefuseIt) {
+  const auto& [family, kernel] = GetParam();
+  run_all(kernel, cases(*family, ir::Mode::Eager), 0x1p-7);
 }
 TEST_P(CodesOfNamedRows, ComputeEveryCaseRightOrRefuseIt) {
-  run_all(GetParam(), named_cases(), 0x1p-7);
+  const auto& [family, kernel] = GetParam();
+  run_all(kernel, cases(*family, ir::Mode::Fp32, true), 0x1p-7);
 }
 
-INSTANTIATE_TEST_SUITE_P(Gpu, Codes4And8, ::testing::ValuesIn(codes_templates(false)),
-                         template_test_name);
-INSTANTIATE_TEST_SUITE_P(Gpu, CodesOfNamedRows, ::testing::ValuesIn(codes_templates(true)),
-                         template_test_name);
+auto tests_of(bool gathered) {
+  std::vector<Tested> all;
+  for (const Family* family : {&kIntegers, &kMxFp4})
+    for (std::string& kernel : templates_of(*family, gathered))
+      all.emplace_back(family, std::move(kernel));
+  return ::testing::ValuesIn(all);
+}
+std::string tested_name(const ::testing::TestParamInfo<Tested>& info) {
+  const auto& [family, kernel] = info.param;
+  return fmt::format("{}_{}", family->name, template_test_name({kernel, info.index}));
+}
+INSTANTIATE_TEST_SUITE_P(Gpu, WeightsInCodes, tests_of(false), tested_name);
+INSTANTIATE_TEST_SUITE_P(Gpu, CodesOfNamedRows, tests_of(true), tested_name);
 
 TEST(CodesRuns, GiveTheSameBitsEveryTime) {
-  EXPECT_GT(expect_same_bits(cases(ir::Mode::Fp32), codes_templates(false), 64), 0);
+  for (const Family* family : {&kIntegers, &kMxFp4})
+    EXPECT_GT(expect_same_bits(cases(*family, ir::Mode::Fp32), templates_of(*family), 64), 0)
+        << family->name;
 }
 
 // Column n has code and zero point of its own at one value of k, which alone meets a 1.
@@ -170,7 +210,7 @@ TEST(CodesValues, EveryCodeAndZeroPoint) {
     const auto each = make_case(*graph, {}, ir::Mode::Fp32,
                                 {{"x", x}, {"c", codes}, {"s", scales}, {"z", zeros}, {"o", ends}});
     ASSERT_TRUE(each) << to_string(each.error());
-    for (const std::string& kernel : codes_templates(false)) {
+    for (const std::string& kernel : templates_of(kIntegers)) {
       if (is_refused(*each, kernel)) continue;
       const auto got = run_candidate(*each, candidate_of(kernel));
       ASSERT_TRUE(got) << to_string(got.error());
@@ -189,6 +229,45 @@ TEST(CodesValues, EveryCodeAndZeroPoint) {
     }
   }
   EXPECT_GT(ran, 4);
+}
+
+// Column 16 * scale + code has this code once, in any place, and codes of 0; the row of A is ones.
+TEST(CodesValues, EveryCodeAndScale) {
+  constexpr int kN = 16 * 256, kK = 32;
+  const auto graph = ir::parse_graph(
+      "graph g(x: bf16[1, 32], c: u8[1, 4096, 16], s: u8[1, 4096, 1], o: s32[1]) {\n"
+      "  return y = grouped_matmul(x, transpose(mxfp4(c, s)), o, out=f32)\n}");
+  ASSERT_TRUE(graph);
+  ir::Tensor x = *ir::Tensor::make(ir::DType::BF16, {1, kK});
+  ir::Tensor codes = *ir::Tensor::make(ir::DType::U8, {1, kN, kK / 2});
+  ir::Tensor scales = *ir::Tensor::make(ir::DType::U8, {1, kN, 1});
+  ir::Tensor ends = *ir::Tensor::make(ir::DType::S32, {1});
+  for (int i = 0; i < kK; ++i) x.set_number(i, 1);
+  for (int64_t i = 0; i < codes.size(); ++i) codes.set_integer(i, 0);
+  for (int n = 0; n < kN; ++n) {
+    const int place = n * 7 % kK;
+    codes.set_integer((int64_t{n} * kK + place) / 2, n % 16 << (place % 2 * 4));
+    scales.set_integer(n, n / 16);
+  }
+  ends.set_integer(0, 1);
+  const auto each =
+      make_case(*graph, {}, ir::Mode::Fp32, {{"x", x}, {"c", codes}, {"s", scales}, {"o", ends}});
+  ASSERT_TRUE(each) << to_string(each.error());
+  int ran = 0;
+  for (const std::string& kernel : templates_of(kMxFp4)) {
+    if (is_refused(*each, kernel)) continue;
+    const auto got = run_candidate(*each, candidate_of(kernel));
+    ASSERT_TRUE(got) << to_string(got.error());
+    for (int n = 0; n < kN; ++n) {
+      const auto weight = static_cast<float>(ir::mxfp4_value(n % 16, n / 16));
+      const double value = got->at(0).number_at(n);
+      ASSERT_TRUE(value == weight || (std::isnan(value) && std::isnan(weight)))
+          << kernel << ": code " << n % 16 << " scale " << n / 16 << ": " << value << ", not "
+          << weight;
+    }
+    ++ran;
+  }
+  EXPECT_GT(ran, 1);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Emulated kernels whose weights are integers in codes: codes with zero points and scales of every
-// size, as the op's definition rounds them.
+// Emulated kernels whose weights are in codes, as the op's definition rounds them: integers with
+// zero points and scales of every size, and MXFP4, every code with every scale, also those that
+// make it subnormal, infinite or NaN.
 #include <cmath>
 #include <random>
 #include <string>
@@ -8,12 +9,57 @@
 #include "gtest/gtest.h"
 
 #include "ir/graph/dtype.hpp"
+#include "ir/interpret/mxfp4.hpp"
 #include "templates/emulator/kernels.hpp"
 
 namespace attacca::emulator {
 namespace {
 
+// A group of weights, [n, k] in codes with a scale for each block of k, and zero points or none.
+struct Weights {
+  int n, k, block;
+  const void *codes, *scales;
+  const uint8_t* zeros;
+};
+
+// One row times the weights.
+std::vector<float> product(const Kernel& kernel, const std::vector<uint16_t>& row,
+                           const Weights& weights) {
+  const attacca_info info = kernel.record->info();
+  std::vector<float> out(static_cast<size_t>(weights.n));
+  const int32_t end = 1;
+  attacca_gemm_arguments g{};
+  g.m = g.batch = g.groups = 1;
+  g.n = weights.n;
+  g.k = weights.k;
+  g.sm_count = 2;
+  g.a = {const_cast<uint16_t*>(row.data()), weights.k, 1, 0};
+  g.b = {const_cast<void*>(weights.codes), 1, weights.k, int64_t{weights.n} * weights.k};
+  g.codes.scales[0] = const_cast<void*>(weights.scales);
+  g.codes.zeros[0] = const_cast<uint8_t*>(weights.zeros);
+  g.codes.block = weights.block;
+  g.codes.has_zeros = weights.zeros != nullptr;
+  g.result[0] = {out.data(), weights.n, 1, 0};
+  g.group_ends = &end;
+  g.group_stride = 1;
+  g.context.rows = g.context.batches = 1;
+  g.context.columns = weights.n;
+  alignas(64) static char params[4096];
+  char reason[256] = "";
+  Launch how;
+  EXPECT_EQ(kernel.record->entry.build(&g, params, how.grid, reason, sizeof reason), 0) << reason;
+  how.threads = info.threads;
+  how.shared_bytes = info.shared_bytes;
+  how.cluster = 1;
+  how.seed = 3;
+  accumulators_alone = true;
+  kernel.run(how, params);
+  accumulators_alone = false;
+  return out;
+}
+
 class EmulatedCodes : public ::testing::TestWithParam<Kernel> {};
+class EmulatedMxFp4 : public ::testing::TestWithParam<Kernel> {};
 
 // Column n has a code and a zero point of its own at one value of k, which alone meets a 1. Of 4
 // bits all pairs occur, of 8 bits as many.
@@ -33,8 +79,6 @@ TEST_P(EmulatedCodes, CodesAndZeroPoints) {
     scale = ir::encode16(dtype, static_cast<float>(std::ldexp(fraction, exponent)));
   }
   row[kPlace] = ir::encode16(dtype, 1);
-  std::vector<float> out(kN);
-  const int32_t end = 1;
   const auto block_of = [](int n) { return size_t{kK / kBlock} * n + kPlace / kBlock; };
   const auto at_of = [](int n) { return size_t{kK} * n + kPlace; };
   for (int n = 0; n < kN; ++n) {
@@ -42,34 +86,8 @@ TEST_P(EmulatedCodes, CodesAndZeroPoints) {
     uint8_t& byte = codes[at_of(n) * bits / 8];
     if (bits == 4) byte = static_cast<uint8_t>((byte & 0x0f) | n % 16 << 4);  // the place is odd
   }
-  attacca_gemm_arguments g{};
-  g.m = g.batch = g.groups = 1;
-  g.n = kN;
-  g.k = kK;
-  g.sm_count = 2;
-  g.a = {row.data(), kK, 1, 0};
-  g.b = {codes.data(), 1, kK, int64_t{kN} * kK};
-  g.codes.scales[0] = scales.data();
-  g.codes.zeros[0] = zeros.data();
-  g.codes.block = kBlock;
-  g.codes.has_zeros = 1;
-  g.result[0] = {out.data(), kN, 1, 0};
-  g.group_ends = &end;
-  g.group_stride = 1;
-  g.context.rows = g.context.batches = 1;
-  g.context.columns = kN;
-  alignas(64) static char params[4096];
-  char reason[256] = "";
-  Launch how;
-  const attacca_template_entry& entry = GetParam().record->entry;
-  ASSERT_EQ(entry.build(&g, params, how.grid, reason, sizeof reason), 0) << reason;
-  how.threads = info.threads;
-  how.shared_bytes = info.shared_bytes;
-  how.cluster = 1;
-  how.seed = 3;
-  accumulators_alone = true;
-  GetParam().run(how, params);
-  accumulators_alone = false;
+  const std::vector<float> out =
+      product(GetParam(), row, {kN, kK, kBlock, codes.data(), scales.data(), zeros.data()});
   for (int n = 0; n < kN; ++n) {
     const uint8_t byte = codes[at_of(n) * bits / 8];
     const int code = bits == 4 ? byte >> 4 : byte, zero = zeros[block_of(n)];
@@ -80,20 +98,46 @@ TEST_P(EmulatedCodes, CodesAndZeroPoints) {
   }
 }
 
+// Column 16 * scale + code has this code once, in any place, and codes of 0; the row of A is ones.
+TEST_P(EmulatedMxFp4, EveryCodeAndScale) {
+  constexpr int kCodes = 16, kScales = 256, kN = kCodes * kScales, kK = ir::kMxFp4Block;
+  std::vector<uint8_t> codes(size_t{kN} * kK / 2), scales(kN);
+  for (int n = 0; n < kN; ++n) {
+    const int place = n * 7 % kK;
+    codes[static_cast<size_t>(n * kK + place) / 2] =
+        static_cast<uint8_t>(n % kCodes << (place % 2 * 4));
+    scales[static_cast<size_t>(n)] = static_cast<uint8_t>(n / kCodes);
+  }
+  std::vector<uint16_t> ones(kK, static_cast<uint16_t>(ir::encode16(ir::DType::BF16, 1)));
+  const std::vector<float> out =
+      product(GetParam(), ones, {kN, kK, kK, codes.data(), scales.data(), nullptr});
+  for (int n = 0; n < kN; ++n) {
+    const auto weight = static_cast<float>(ir::mxfp4_value(n % kCodes, n / kCodes));
+    const float expected =
+        ir::decode16(ir::DType::BF16, static_cast<uint16_t>(ir::encode16(ir::DType::BF16, weight)));
+    const float got = out[static_cast<size_t>(n)];
+    ASSERT_TRUE(got == expected || (std::isnan(got) && std::isnan(expected)))
+        << "code " << n % kCodes << " scale " << n / kCodes << ": " << got << ", not " << expected;
+  }
+}
+
 // Those of one product whose results are f32.
-std::vector<Kernel> code_kernels() {
+std::vector<Kernel> kernels_of(bool floats) {
   std::vector<Kernel> all;
   for (const Kernel& each : kernels()) {
     const attacca_info info = each.record->info();
-    if (info.code_bits > 0 && !info.code_floats && info.accumulators == 1 && !info.gathered &&
-        info.result_bits[0] == 32)
+    if (info.code_bits > 0 && info.code_floats == floats && info.accumulators == 1 &&
+        !info.gathered && info.result_bits[0] == 32)
       all.push_back(each);
   }
   return all;
 }
 
 ATTACCA_NEEDS_KERNELS(EmulatedCodes);
-INSTANTIATE_TEST_SUITE_P(Templates, EmulatedCodes, ::testing::ValuesIn(code_kernels()),
+INSTANTIATE_TEST_SUITE_P(Templates, EmulatedCodes, ::testing::ValuesIn(kernels_of(false)),
+                         [](const auto& test) { return test.param.record->entry.name; });
+ATTACCA_NEEDS_KERNELS(EmulatedMxFp4);
+INSTANTIATE_TEST_SUITE_P(Templates, EmulatedMxFp4, ::testing::ValuesIn(kernels_of(true)),
                          [](const auto& test) { return test.param.record->entry.name; });
 
 }  // namespace
