@@ -36,7 +36,7 @@ class Row:
 
 
 def table(path: Path) -> list[Row]:
-    """All rows of onnx_ops.def."""
+    """All rows of ops.def."""
     text = path.read_text()
     rows = [Row(name, int(first), int(last), "com.microsoft" if "MICROSOFT" in kind else "")
             for kind, name, first, last in re.findall(

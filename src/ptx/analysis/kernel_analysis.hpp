@@ -1,6 +1,6 @@
 // Whether the epilogue of a user's kernel may join it at its stores: docs/user-kernels.md says what
-// must hold and why. Start here; dataflow.hpp follows addresses, opcode_rules.def is the
-// allow-list.
+// must hold and why. Start here; dataflow.hpp follows addresses, opcode_rules.def lists the opcodes
+// that are allowed.
 #pragma once
 
 #include <cstdint>

@@ -70,7 +70,7 @@ float accumulator(uint32_t bits) {
 }
 #endif
 
-// The test's epilogue, which reference.cpp repeats: the accumulator, and every operand and
+// The test's epilogue, which problem.cpp repeats: the accumulator, and every operand and
 // coordinate with a weight of its own (with accumulators_alone no coordinate). 16-bit operands are
 // bf16, 32-bit ones f32, vectors unsigned integers, an 8-bit result the low byte of a whole number.
 attacca_results attacca_hole(HOLE_PARAMETERS) {
