@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 FOLDER = "docs/benchmarks"
+COLUMNS = 100
 
 
 class Page(NamedTuple):
@@ -123,6 +124,35 @@ PAGES = [
     Page("cpu-small-k", "what was tried for K = 128 on a CPU", command="written by hand"),
 ]
 
+# What the pages found, beside what the README says of them. Ratios as there.
+RESULTS = [
+    "Queries, keys and values by one launch, 45 cases on an H100 (2026-11-26): [1.43 over the "
+    "faster of a tuned launch for each and PyTorch](gpu-together.md), at worst 0.99.",
+    "Gated products, 51 cases: [1.07 over the fastest peer](gpu-gates.md); slower in 4, at worst "
+    "0.98.",
+    "int8 products, dequantised: [1.8 over Inductor's max-autotune, 2.5 over PyTorch's "
+    "ops](gpu-references.md).",
+    "Layers of experts in bf16, 86 cases of grouped products with their tails (2026-11-24 and 28): "
+    "[1.45 over the faster of PyTorch and Inductor](gpu-grouped.md). Over a fused kernel in Triton "
+    "in its fastest configuration, 80 cases: 0.98 to 0.99 up to 64 tokens, 1.08 for 512, 1.24 for "
+    "4096. Over the fastest of all three 1.10, at worst 0.89.",
+    "Experts' weights in codes, on an H200 (2026-11-28), over the same weights in bf16 under "
+    "Inductor: [in MXFP4 1.69 to 2.22 up to 64 tokens, 1.15 for 512](gpu-experts-in-codes.md), "
+    "0.76 for 4096; in codes of 4 and 8 bits 1.64 to 1.98, 1.25 to 1.30, 0.80 to 0.81.",
+    "8-bit floats from 1024 rows on, on an H100 (2026-11-25), of the speed of cuBLASLt's product "
+    "of the same factors: [0.90 to 0.96](gpu-scaled-blocks.md) with scales of blocks, 0.89 to 0.93 "
+    "with one scale a tensor, 0.93 to 1.09 with `fast=true`.",
+    "Products that are one with a collective, on two H200s (2026-11-28), from 2048 rows on: [1.51 "
+    "over NCCL](tensor-parallel.md), 1.28 over PyTorch's overlapped ops; with fewer rows 1.33 over "
+    "NCCL, at worst 1.08.",
+    "`batch_invariant=True` on an H100 (2026-11-25), 48 products: [at most 2 % "
+    "slower](batch-invariant.md) than the usual choice.",
+    "Transformer blocks under `torch.compile`: [1.00 to 1.16 over Inductor](gpu-blocks.md).",
+    "Users' kernels with their tails inside, over the kernel and Inductor's tail: in Triton, on an "
+    "H100 (2026-11-26), [1.23](gpu-user-kernels.md), slower in 2 of 24 pairs, at worst 0.78; in "
+    "CUDA C++ [1.28](gpu-cuda-kernels.md).",
+]
+
 # Pages with the shapes of reference systems, each beside its peers in turns.
 REFERENCES = ("gpu-references", "gpu-gates", "gpu-scaled-blocks", "gpu-mixed", "gpu-user-kernels",
               "gpu-cuda-kernels")
@@ -155,13 +185,16 @@ def date_of(text):
     return found and found.group()
 
 
+def filled(text, indent):
+    return textwrap.fill(text, COLUMNS, subsequent_indent=indent, break_on_hyphens=False)
+
+
 def with_notice(name, text):
     """The page with its notice below the title, and no other one."""
     lines = re.sub(rf"{re.escape(MARK)}(.+\n)+\n", "", text).splitlines()
     date, what = OUTDATED.get(name, (None, None))
     if date and date == date_of("\n".join(lines)):
-        lines[1:1] = ["", textwrap.fill(MARK + what, 100, subsequent_indent="> ",
-                                        break_on_hyphens=False)]
+        lines[1:1] = ["", filled(MARK + what, "> ")]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -197,6 +230,10 @@ def index(texts):
         by = f"`{command(page)}`" if "hand" not in page.command else page.command
         lines.append(f"| [{page.name}]({page.name}.md) | {page.shows} | {date}{old} | {by} | "
                      f"{data or 'the page'} |")
+    lines += ["", "## Results", "",
+              filled("Beside those of the [README](../../README.md#how-fast), where ratios are "
+                     "explained. On NVIDIA H200 from 2026-11-22 to 24, where no other GPU is "
+                     "named.", ""), "", *(filled(f"- {each}", "  ") for each in RESULTS)]
     return "\n".join(lines) + "\n"
 
 
