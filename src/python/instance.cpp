@@ -23,7 +23,8 @@ void bind_instance(nb::module_& module) {
       .def_ro("source", &Decision::source)
       .def_ro("seconds", &Decision::seconds)
       .def_ro("unfused_seconds", &Decision::unfused_seconds)
-      .def_ro("together", &Decision::together);
+      .def_ro("together", &Decision::together)
+      .def_ro("remark", &Decision::remark);
 
   nb::class_<Instance>(module, "Instance")
       .def_prop_ro("workspace_bytes", &Instance::workspace_bytes)

@@ -390,6 +390,9 @@ class Compiled(unittest.TestCase):
                                  ({"tuning": "fast"}, "unknown tuning"),
                                  ({"polcy": "always"}, "unknown option polcy.*did you mean policy"),
                                  ({"max_autotun": True}, "did you mean max_autotune"),
+                                 ({"epilogue-fusion": "no"}, "epilogue_fusion is 'no'.*bool"),
+                                 ({"triton.cudagraphs": 1}, "triton.cudagraphs is 1.*bool"),
+                                 ({1: 2}, "options is 1"),
                                  ({"tuning_seconds": -1}, "tuning_seconds is -1"),
                                  ({"tuning_seconds": float("nan")}, "tuning_seconds is nan"),
                                  ({"tuning_seconds": True}, "tuning_seconds is True"),
@@ -404,6 +407,8 @@ class Compiled(unittest.TestCase):
                                   "where Attacca's own pass goes")]:
             with self.subTest(pattern), torch.no_grad(), self.assertRaisesRegex(Exception, pattern):
                 torch.compile(F.relu, backend="attacca", options=options)(x)
+        with torch.no_grad():  # a dash, as Inductor reads it
+            torch.compile(F.relu, backend="attacca", options={"epilogue-fusion": False})(x)
         for options, pattern in [({"polcy": "always"},
                                   "did you mean policy\\? .*options are policy"),
                                  ({"tuning": "known", "tuning_seconds": 5}, "has no effect"),

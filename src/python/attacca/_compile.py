@@ -256,8 +256,8 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
     Args:
         what: An :class:`attacca.Plan`, or a graph as :func:`attacca.compile` takes it, except an
             ExportedProgram.
-        device: As for :func:`attacca.compile`. This and the following options are errors for a
-            plan, which is compiled already.
+        device: As for :func:`attacca.compile`. Values of this and the following options other than
+            their defaults are errors for a plan, which is compiled already.
         mode: As for :func:`attacca.compile`.
         tuning: As for :func:`attacca.compile`.
         tuning_seconds: As for :func:`attacca.compile`.

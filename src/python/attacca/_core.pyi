@@ -47,6 +47,9 @@ class Decision:
     @property
     def together(self) -> int: ...
 
+    @property
+    def remark(self) -> str: ...
+
 class Instance:
     @property
     def workspace_bytes(self) -> int: ...

@@ -62,7 +62,9 @@ class Packed(NamedTuple):
         keywords += [f"bits={self.bits}"] if self.bits != 8 else []
         keywords += [f"group={self.group}"] if self.group is not None else []
         keywords += [f"scales={self.scales}"] + (["zeros=true"] if self.zeros else [])
-        return (f"unpack({_arguments.text(name, 'name')}, [{self.shape[0]}, {self.shape[1]}], "
+        name = _arguments.text(name, "name")
+        named = name if name.isidentifier() else f'"{name}"'
+        return (f"unpack({named}, [{self.shape[0]}, {self.shape[1]}], "
                 f"{', '.join(keywords)}, dtype={_arguments.dtype(dtype, 'dtype')})")
 
     @classmethod

@@ -9,7 +9,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from .. import _arguments, _dispatch, _frameworks
 from .._compile import CompileOptions, check_options, compile as compile_graph
@@ -19,8 +19,10 @@ from .._explain import Explanation
 from .._functions.values import Extent
 from .._plan import Plan
 from .annotations import declared
+from .bound import Bound, bind, default_dtype
 from .method import Owner, Read, Reader, identity, tensors_of
-from .traced import Recorder, frameworks_of, outputs_text, results_of
+from .returned import Returned, returned_by
+from .traced import Recorder, Traced, asked_for_types, frameworks_of, outputs_text
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,6 +30,17 @@ if TYPE_CHECKING:
 _MOST_PLANS = 64
 _count = itertools.count()
 _traced: weakref.WeakValueDictionary[str, Fused] = weakref.WeakValueDictionary()
+
+
+class _Made(NamedTuple):
+    """A plan, and what the function makes of its results; None: nothing."""
+
+    plan: Plan
+    returned: Returned | None
+
+    def __call__(self, tensors: Sequence[Any], out: Any) -> Any:
+        results = self.plan(*tensors, out=out)
+        return results if self.returned is None or out is not None else self.returned.of(results)
 
 
 class Fused:
@@ -38,8 +51,9 @@ class Fused:
         self._function, self._options = function, options
         self._signature = inspect.signature(_arguments.function(function, "function"))
         self._declared = declared(function)
-        self._plans: OrderedDict[Any, Plan] = OrderedDict()
-        self._methods: OrderedDict[Any, list[tuple[Plan, list[Read]]]] = OrderedDict()
+        self._plans: OrderedDict[Any, _Made] = OrderedDict()
+        self._methods: OrderedDict[Any, list[tuple[_Made, list[Read]]]] = OrderedDict()
+        self._latest: Returned | None = None  # of the call that Dynamo traces
         self._identity = f"fused {next(_count)}"  # for Dynamo, which guards this attribute
         self.__name__: str = getattr(function, "__name__", "fused")
         update_wrapper(self, function)
@@ -58,38 +72,47 @@ class Fused:
             return types.MethodType(self._function, instance)
         return FusedMethod(self, instance)
 
-    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+    def __reduce__(self) -> Any:
+        """Pickled by name, as functions are."""
+        return self.__qualname__  # type: ignore[attr-defined]
+
+    def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Any:
         """Runs the function. The first call with a new combination of types traces and compiles it.
 
         Args:
-            *args: The function's arguments: tensors on one device, and numbers, texts, bools or
-                None, which become constants of the graph.
+            *args: The function's arguments: tensors on one device; numbers, texts, bools, dtypes,
+                members of enumerations or None, which become constants of the graph; and tuples,
+                lists and dicts of these.
             out: Where to write, as for :meth:`attacca.Plan.__call__`.
             **keywords: Arguments by name.
 
         Returns:
-            What the function returns: a tensor or a tuple of tensors, as from
-            :meth:`attacca.Plan.__call__`.
+            What the function returns: a tensor, or a tuple, list or dict of tensors and constants.
+            Where ``out`` is given, it, as from :meth:`attacca.Plan.__call__`.
 
         Raises:
             Error: As :func:`attacca.fuse` lists.
         """
+        if out is not None and "out" in self._signature.parameters:
+            keywords, out = {**keywords, "out": out}, None
         if _dispatch.wanted((*args, *keywords.values()) if keywords else args):
             return _dispatch.custom_ops().fused(self, args, keywords, out)
-        plan, tensors = self._plan(args, keywords)
-        return plan(*tensors, out=out)
+        if out is None and any(type(each) is Traced for each in (*args, *keywords.values())):
+            return self._function(*args, **keywords)  # another function, which is traced, calls it
+        made, tensors = self._plan(args, keywords)
+        return made(tensors, out)
 
-    def plan(self, *args: Any, **keywords: Any) -> Plan:
+    def plan(self, /, *args: Any, **keywords: Any) -> Plan:
         """The plan that a call with these arguments runs; compiles it if there is none yet."""
-        return self._plan(args, keywords)[0]
+        return self._plan(args, keywords)[0].plan
 
-    def text(self, *args: Any, **keywords: Any) -> str:
+    def text(self, /, *args: Any, **keywords: Any) -> str:
         """The graph that a call with these arguments is traced to, in the text form."""
-        tensors, views, numbers = self._bind(args, keywords)
-        _, frameworks, device = self._key(tensors, views, numbers, None)
-        return self._trace(frameworks, device, views, numbers)[0]
+        bound = bind(self._signature, self.__name__, args, keywords)
+        _, frameworks, device = self._key(bound, None)
+        return self._trace(frameworks, device, bound)[0]
 
-    def explain(self, *args: Any, **keywords: Any) -> Explanation:
+    def explain(self, /, *args: Any, **keywords: Any) -> Explanation:
         """Which ops are fused for these arguments, and for each op left out the reason."""
         return self.plan(*args, **keywords).explain()
 
@@ -100,81 +123,64 @@ class Fused:
 
     _argument._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
-    def _bind(self, args: Any, keywords: Any, owner: Any = None) -> Any:
-        try:
-            bound = self._signature.bind(*args, **keywords)
-        except TypeError as error:
-            raise Error(f"{self.__name__}(): {error}", self.__name__,
-                        "give each argument") from None
-        bound.apply_defaults()
-        if owner is not None:
-            del bound.arguments[next(iter(self._signature.parameters))]
-        tensors: dict[str, Any] = {}
-        numbers: dict[str, Any] = {}
-        for name, value in bound.arguments.items():
-            constant = value is None or isinstance(value,
-                                                   (bool, int, float, str)) or _is_scalar(value)
-            (numbers if constant else tensors)[name] = value
-        views = {name: _frameworks.of(t).view(t, name) for name, t in tensors.items()}
-        return tensors, views, numbers
-
     def _plan(self, args: Any, keywords: Any,
-              frameworks: tuple[str, ...] | None = None) -> tuple[Plan, list[Any]]:
+              frameworks: tuple[str, ...] | None = None) -> tuple[_Made, list[Any]]:
         """The plan of a call, and its tensors; ``frameworks`` None: those of the tensors."""
-        tensors, views, numbers = self._bind(args, keywords)
-        key, frameworks, device = self._key(tensors, views, numbers, frameworks)
-        plan = self._plans.get(key)
-        if plan is None:
-            plan, _ = self._compiled(frameworks, device, views, numbers)
-            self._plans[key] = plan
+        bound = bind(self._signature, self.__name__, args, keywords)
+        key, frameworks, device = self._key(bound, frameworks)
+        made = self._plans.get(key)
+        if made is None:
+            made, _ = self._compiled(frameworks, device, bound)
+            self._plans[key] = made
             if len(self._plans) > _MOST_PLANS:
                 self._plans.popitem(last=False)
-        return plan, list(tensors.values())
+        return made, list(bound.tensors.values())
 
-    def _method_plan(self, owner: Any, args: Any, keywords: Any) -> tuple[Plan, list[Any]]:
-        """The plan of a call of a method, and its tensors. One plan serves all objects that hold
-        what its trace read."""
-        tensors, views, numbers = self._bind((owner, *args), keywords, owner)
-        key, frameworks, device = self._key(tensors, views, numbers, None)
+    def _method_plan(self, owner: Any, args: Any, keywords: Any) -> tuple[_Made, list[Any]]:
+        """Likewise, of a method of an object. One plan serves all objects that hold what its trace
+        read."""
+        bound = bind(self._signature, self.__name__, (owner, *args), keywords, owner)
+        key, frameworks, device = self._key(bound, None)
         known = self._methods.setdefault((type(owner), key), [])
-        for plan, reads in known:
+        given = list(bound.tensors.values())
+        for made, reads in known:
             more = tensors_of(owner, reads, self._type, device)
             if more is not None:
-                return plan, [*tensors.values(), *more]
-        plan, reads = self._compiled(frameworks, device, views, numbers, owner)
-        known.append((plan, reads))
+                return made, [*given, *more]
+        made, reads = self._compiled(frameworks, device, bound, owner)
+        known.append((made, reads))
         if len(known) > _MOST_PLANS:
             del known[0]
         if len(self._methods) > _MOST_PLANS:
             self._methods.popitem(last=False)
-        return plan, [*tensors.values(), *(tensors_of(owner, reads, self._type, device) or [])]
+        return made, [*given, *(tensors_of(owner, reads, self._type, device) or [])]
 
     def _method_text(self, owner: Any, args: Any, keywords: Any) -> str:
         """As :meth:`text`, of a method of an object."""
-        tensors, views, numbers = self._bind((owner, *args), keywords, owner)
-        _, frameworks, device = self._key(tensors, views, numbers, None)
-        return self._trace(frameworks, device, views, numbers, owner)[0]
+        bound = bind(self._signature, self.__name__, (owner, *args), keywords, owner)
+        _, frameworks, device = self._key(bound, None)
+        return self._trace(frameworks, device, bound, owner)[0]
 
-    def _key(self, tensors: dict[str, Any], views: dict[str, _frameworks.View],
-             numbers: dict[str, Any],
-             frameworks: tuple[str, ...] | None) -> tuple[Any, tuple[str, ...], str]:
+    def _key(self, bound: Bound, frameworks: tuple[str, ...] | None) -> tuple[
+            Any, tuple[str, ...], str]:
         """What plans are kept by, the frameworks and the device of a call."""
-        devices = {view.device for view in views.values()}
+        devices = {view.device for view in bound.views.values()}
         if len(devices) > 1:
             raise Error(f"arguments on {' and '.join(sorted(devices))}", self.__name__,
                         "move them to one device")
-        frameworks = frameworks or frameworks_of(tensors.values())
+        frameworks = frameworks or frameworks_of(bound.tensors.values())
         device = next(iter(devices), "cpu")
-        return (tuple((n, self._type(n, v)) for n, v in views.items()),
-                tuple((n, identity(v)) for n, v in numbers.items()), frameworks,
-                device), frameworks, device
+        default = default_dtype(device) if "torch" in frameworks else None
+        return (tuple((n, self._type(n, v)) for n, v in bound.views.items()),
+                tuple((n, identity(v)) for n, v in bound.constants.items()),
+                tuple(bound.nested.items()), frameworks, device, default), frameworks, device
 
-    def _compiled(self, frameworks: tuple[str, ...], device: str,
-                  views: dict[str, _frameworks.View], numbers: dict[str, Any],
-                  owner: Any = None) -> tuple[Plan, list[Read]]:
+    def _compiled(self, frameworks: tuple[str, ...], device: str, bound: Bound,
+                  owner: Any = None) -> tuple[_Made, list[Read]]:
         with _dispatch.unwatched():
-            text, reads = self._trace(frameworks, device, views, numbers, owner)
-        return compile_graph(text, **{"device": device, **self._options}), reads
+            text, returned, reads = self._trace(frameworks, device, bound, owner)
+        plan = compile_graph(text, **{"device": device, **self._options})
+        return _Made(plan, None if returned.is_plan_result() else returned), reads
 
     def _type(self, name: str, view: _frameworks.View) -> str:
         """The parameter's annotated type, or else the argument's own."""
@@ -188,24 +194,25 @@ class Fused:
             return f"{view.dtype}[{shape}]"
         return f"{view.dtype}[{shape}; {', '.join(map(str, strides))}]"
 
-    def _trace(self, frameworks: Sequence[str], device: str, views: dict[str, _frameworks.View],
-               numbers: dict[str, Any], owner: Any = None) -> tuple[str, list[Read]]:
-        """The graph's text, and what the trace read of ``owner``."""
+    def _trace(self, frameworks: Sequence[str], device: str, bound: Bound,
+               owner: Any = None) -> tuple[str, Returned, list[Read]]:
+        """The graph's text, what the function returns, and what the trace read of ``owner``."""
         record = Recorder(frameworks)
-        typed = {name: self._type(name, view) for name, view in views.items()}
-        arguments: dict[str, Any] = {name: record.input(name, typed[name].partition("[")[0],
-                                                        _sizes(typed[name], view.shape))
-                                     for name, view in views.items()}
+        typed = {name: self._type(name, view) for name, view in bound.views.items()}
+        stand_ins = {name: record.input(name, typed[name].partition("[")[0],
+                                        _sizes(typed[name], view.shape))
+                     for name, view in bound.views.items()}
         reader = Reader(record, frameworks, device, self._type, _function_of)
-        if owner is not None:
-            arguments[next(iter(self._signature.parameters))] = Owner(owner, (), reader)
-        results = results_of(self._function(**{**arguments, **numbers}))
+        arguments = bound.arguments(self._signature, stand_ins, Owner(owner, (), reader))
+        with asked_for_types():
+            result = self._function(*arguments.args, **arguments.kwargs)
+        results, returned = returned_by(result)
         inputs = ", ".join(f"\"{name}\": {each}" for name, each in {**typed,
                                                                     **reader.types}.items())
         body = "".join(f"  {statement}\n" for statement in record.statements)
-        returned = ", ".join(outputs_text(record, results))
-        text = f"graph \"{self.__name__}\"({inputs}) {{\n{body}  return {returned}\n}}\n"
-        return text, reader.reads
+        texts = ", ".join(outputs_text(record, results))
+        text = f"graph \"{self.__name__}\"({inputs}) {{\n{body}  return {texts}\n}}\n"
+        return text, returned, reader.reads
 
 
 class FusedMethod:
@@ -219,22 +226,22 @@ class FusedMethod:
         self.__func__, self.__self__ = fused, owner
         self.__name__, self.__doc__ = fused.__name__, fused.__doc__
 
-    def __call__(self, *args: Any, out: Any = None, **keywords: Any) -> Any:
+    def __call__(self, /, *args: Any, out: Any = None, **keywords: Any) -> Any:
         """Runs the method, as :meth:`Fused.__call__` does."""
         if _frameworks.is_tensor(self.__self__):
             return self.__func__(self.__self__, *args, out=out, **keywords)
-        plan, tensors = self.__func__._method_plan(self.__self__, args, keywords)
-        return plan(*tensors, out=out)
+        made, tensors = self.__func__._method_plan(self.__self__, args, keywords)
+        return made(tensors, out)
 
-    def plan(self, *args: Any, **keywords: Any) -> Plan:
+    def plan(self, /, *args: Any, **keywords: Any) -> Plan:
         """As :meth:`Fused.plan`; the plan takes the object's tensors after the arguments."""
-        return self.__func__._method_plan(self.__self__, args, keywords)[0]
+        return self.__func__._method_plan(self.__self__, args, keywords)[0].plan
 
-    def text(self, *args: Any, **keywords: Any) -> str:
+    def text(self, /, *args: Any, **keywords: Any) -> str:
         """As :meth:`Fused.text`."""
         return self.__func__._method_text(self.__self__, args, keywords)
 
-    def explain(self, *args: Any, **keywords: Any) -> Explanation:
+    def explain(self, /, *args: Any, **keywords: Any) -> Explanation:
         """As :meth:`Fused.explain`."""
         return self.plan(*args, **keywords).explain()
 
@@ -261,7 +268,20 @@ def plan_of(argument: str, args: Sequence[Any], keywords: dict[str, Any],
         keywords: Those by name.
         frameworks: Whose rules operators follow, as :func:`frameworks_of` gives them.
     """
-    return _traced[argument]._plan(args, keywords, frameworks)
+    called = _traced[argument]
+    made, tensors = called._plan(args, keywords, frameworks)
+    if made.returned is not None and not made.returned.kind():
+        raise Error("the function returns a dict, a nested tuple or a constant in code that torch "
+                    "traces", called.__name__, "return a tuple of tensors")
+    called._latest = made.returned
+    return made.plan, tensors
+
+
+def kind_of(argument: str) -> str:
+    """What the function returned in the call that :func:`plan_of` was asked for last: "plan" if
+    what its plan returns, else "tuple" or "list"."""
+    latest = _traced[argument]._latest
+    return latest.kind() if latest is not None else "plan"
 
 
 def _sizes(type_text: str, shape: Sequence[int]) -> list[int]:
@@ -279,12 +299,6 @@ def _example(size: Any) -> int:
     by being read."""
     value = getattr(getattr(size, "node", None), "hint", None)
     return int(size if value is None else value)
-
-
-def _is_scalar(value: Any) -> bool:
-    """Whether a value is a number of numpy."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, (numpy.bool_, numpy.integer, numpy.floating))
 
 
 @overload
@@ -314,9 +328,11 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     gives a parameter symbolic sizes, so that one plan serves all values of M and K. The text may be
     the whole annotation, ``x: "bf16[M, 4096]"``, but type checkers reject that.
 
-    A method of a class may be fused, too: numbers that it reads of ``self`` become constants,
-    tensors inputs, and it is traced again where they differ. ``@staticmethod`` stands above
-    ``@attacca.fuse``.
+    A method of a class may be fused, too, as ``@attacca.fuse`` in the class or as
+    ``attacca.fuse(x.method)``: numbers that it reads of ``self`` become constants, tensors inputs,
+    and it is traced again where they differ. ``@staticmethod`` stands above ``@attacca.fuse``.
+    Numbers of other objects, of modules and of enclosing functions are read while tracing, and
+    stay what they were.
 
     Args:
         function: The function. Its tensors may be of any framework; numbers, including NumPy's,
@@ -325,7 +341,8 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
             arguments.
 
     Returns:
-        A :class:`Fused`, which is called like the function.
+        A :class:`Fused`, which is called like the function; of a method of an object, or of an
+        object whose class defines ``__call__``, a :class:`FusedMethod`.
 
     Raises:
         Error: The argument is not a function; an option is unknown. In the first call with a
@@ -340,5 +357,16 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     if isinstance(function, classmethod):
         raise Error("@attacca.fuse of a @classmethod", "fuse", "make it a static method")
     if function is None:
-        return lambda fn: Fused(fn, options)
+        return lambda fn: fuse(fn, **options)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(function, torch.nn.Module):
+        raise Error("attacca.fuse of a module of torch", "fuse",
+                    "write torch.compile(module, backend=\"attacca\")")
+    if inspect.ismethod(function):
+        return FusedMethod(Fused(function.__func__, options), function.__self__)
+    if isinstance(function, (Fused, FusedMethod)):
+        raise Error("attacca.fuse of a fused function", "fuse", "give the plain function")
+    called = vars(type(function)).get("__call__")
+    if isinstance(called, types.FunctionType):
+        return FusedMethod(Fused(called, options), function)
     return Fused(function, options)

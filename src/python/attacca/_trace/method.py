@@ -2,6 +2,7 @@
 tensors, which become inputs."""
 from __future__ import annotations
 
+import enum
 import types
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from .._errors import Error
 from .._frameworks import View
 from .traced import Recorder, Traced, frameworks_of
 
-_FIXED = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
+_FIXED = (types.FunctionType, types.ModuleType, type, bytes, complex, range, enum.Enum)
 
 
 class _Absent:
@@ -71,6 +72,17 @@ class Reader:
         return self._tensors[path]
 
 
+class ReadList(list[Any]):
+    """A copy of an object's list of constants, which the traced method cannot write."""
+
+    def append(self, *_: Any, **__: Any) -> Any:
+        raise Error("the method writes a list of self while tracing", "self",
+                    "return what is new, and write it afterwards")
+
+    extend = insert = pop = remove = clear = sort = reverse = append
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = append
+
+
 class Owner:
     """A stand-in for a method's object while the method is traced. To ``isinstance`` and ``super``
     it is of the object's class."""
@@ -93,6 +105,8 @@ class Owner:
         function = reader.function_of(value) or getattr(value, "__func__", None)
         if function is not None and getattr(value, "__self__", None) is target:
             return types.MethodType(function, self)
+        if type(value) is list and is_constant(value):
+            return ReadList(value)
         return value if is_constant(value) else Owner(value, path, reader)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -107,7 +121,9 @@ class Owner:
     def __bool__(self, *_: Any) -> Any:
         raise _unread(self, "is read as a whole", "read its attributes")
 
-    __iter__ = __len__ = __getitem__ = __contains__ = __bool__
+    __iter__ = __len__ = __getitem__ = __setitem__ = __delitem__ = __contains__ = __bool__
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __str__ = __format__ = __bool__
+    __hash__ = __bool__
 
 
 def _unread(owner: Owner, what: str, fix: str) -> Error:
@@ -123,6 +139,9 @@ def is_constant(value: Any) -> bool:
     if isinstance(value, (tuple, list)):
         return all(map(is_constant, value))
     return (value is None or isinstance(value, (bool, int, float, str, *_FIXED))
+            or isinstance(value, frozenset) and all(map(is_constant, value))
+            or isinstance(value, types.BuiltinFunctionType)
+            and isinstance(value.__self__, (types.ModuleType, type, type(None)))
             or type(value).__module__.partition(".")[0] in ("numpy", "torch")
             and type(value).__hash__ is not None and not hasattr(value, "__dict__"))
 

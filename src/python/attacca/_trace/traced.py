@@ -1,9 +1,11 @@
 """Stand-ins for tensors, and the record of what a function does to them."""
 from __future__ import annotations
 
+import contextlib
 import math
 import operator
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
@@ -14,6 +16,7 @@ from .._errors import Error
 from .._functions.parts import slice_size
 from .._functions.values import Extent
 from .calls import OPERATORS, call_method, call_numpy, call_torch, is_known, unknown
+from .shape import Shape
 from .trace_call import numpy_dtype
 
 # Names of dtypes in numpy, in torch and in the text form.
@@ -32,35 +35,6 @@ def _dtype_name(dtype: Any) -> str | None:
     return _DTYPES.get(text.removeprefix("torch."))
 
 
-class Shape(tuple[int, ...]):
-    """A shape whose symbolic sizes cannot be read: a number that is computed from one would hold
-    for one call alone."""
-
-    def __iter__(self) -> Iterator[int]:
-        return map(_known, tuple.__iter__(self))
-
-    def __getitem__(self, index: Any) -> Any:
-        found = tuple.__getitem__(self, index)
-        return Shape(found) if isinstance(index, slice) else _known(found)
-
-    def __eq__(self, other: object) -> bool:
-        return tuple(self) == (tuple(other) if isinstance(other, Shape) else other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-def _known(size: int) -> int:
-    if type(size) is not int:
-        text = getattr(size, "text", None)
-        name = "of an axis" if text in (None, "-1") else text
-        raise Error(f"the function reads the size {name}, which is symbolic", "shape",
-                    "write -1 where a shape is given, or leave the size out of the annotation")
-    return size
-
-
 class Traced:
     """A stand-in for a tensor while a function is traced: it has a dtype and sizes, but no
     elements."""
@@ -70,6 +44,11 @@ class Traced:
 
     def __init__(self, record: Recorder, text: str, dtype: str, sizes: Sequence[int]):
         self._record, self._text, self._dtype, self._sizes = record, text, dtype, tuple(sizes)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        """Of the tensors that it stands for, where the function calls isinstance."""
+        return self._record.framework_type() if getattr(_asking, "now", False) else Traced
 
     def __repr__(self) -> str:
         return f"<tensor {self._text}>"
@@ -92,7 +71,10 @@ class Traced:
                     "use where(condition, a, b), or concatenate parts")
 
     def __len__(self) -> int:
-        return _known(self.shape[0])
+        if not self._sizes:
+            raise TypeError("len() of a tensor without axes")
+        length: int = self.shape[0]
+        return length
 
     @property
     def shape(self) -> Shape:
@@ -157,7 +139,8 @@ class Traced:
         """Elements of one axis by a tensor of indices, beside whole axes."""
         axis = next(i for i, part in enumerate(index) if isinstance(part, Traced))
         picked = index[axis]
-        if any(part != slice(None) for i, part in enumerate(index) if i != axis):
+        if any(not isinstance(part, slice) or part != slice(None)
+               for i, part in enumerate(index) if i != axis):
             raise Error("an index of a tensor beside other indices", self._text,
                         "index one axis, then the others: x[i][:, 0]")
         if picked._dtype not in ("s32", "s64"):
@@ -238,6 +221,11 @@ class Traced:
         return self._cast(dtype)
 
     @property
+    def __dlpack_device__(self) -> Any:
+        raise Error("a tensor of a traced function in a call that computes at once", self._text,
+                    "call it outside, or write a product as x @ w")
+
+    @property
     def T(self) -> Any:
         return call_method(self._record, "T", (self,), {})
 
@@ -255,6 +243,11 @@ class Traced:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
         if method != "__call__":
             raise Error(f"{ufunc.__name__}.{method}", "", "call the plain function")
+        reflected = _REFLECTED.get(ufunc.__name__)
+        if (reflected is not None and type(inputs[0]) is not Traced and not keywords
+                and getattr(inputs[0], "ndim", None) == 0 and self._record.is_of_torch()):
+            # a NumPy scalar before a tensor of torch
+            return call_method(self._record, reflected, (self, inputs[0].item()), {})
         return call_numpy(self._record, ufunc, inputs, keywords)
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
@@ -301,9 +294,8 @@ def _operators() -> None:
 
     for name in OPERATORS:
         setattr(Traced, name, method(name))
-    for name in ("divmod", "lshift", "rshift", "iadd", "isub", "imul",
-                 "itruediv", "ipow",
-                 "imatmul", "iand", "ior", "ixor"):
+    for name in ("divmod", "lshift", "rshift", "iadd", "isub", "imul", "itruediv", "ifloordiv",
+                 "imod", "ipow", "imatmul", "iand", "ior", "ixor", "ilshift", "irshift"):
         setattr(Traced, f"__{name}__", refused(name))
         if not name.startswith("i"):
             setattr(Traced, f"__r{name}__", refused(name))
@@ -311,6 +303,38 @@ def _operators() -> None:
 
 
 _operators()
+
+# numpy's function -> the operator of its second operand.
+_SWAPPED = {"__lt__": "__gt__", "__le__": "__ge__", "__gt__": "__lt__", "__ge__": "__le__",
+            "__eq__": "__eq__", "__ne__": "__ne__"}
+_REFLECTED = {numpy_name: _SWAPPED.get(name, f"__r{name[2:]}")
+              for name, (_, numpy_name, swapped) in OPERATORS.items()
+              if not swapped and (name in _SWAPPED or f"__r{name[2:]}" in OPERATORS)}
+
+_asking = threading.local()  # .now: this thread is in a call of isinstance
+
+
+@contextlib.contextmanager
+def asked_for_types() -> Iterator[None]:
+    """While a function is traced: ``isinstance(x, torch.Tensor)`` is true of stand-ins that are for
+    tensors of torch, and likewise of arrays.
+
+    An object's ``__class__`` decides that. Code in C reads it, too, and would take a stand-in for a
+    tensor in memory, so it is the tensors' class only in calls of ``isinstance``, which a profile
+    function sees.
+    """
+    before = sys.getprofile()
+
+    def watch(frame: Any, event: str, argument: Any) -> None:
+        if argument is isinstance and event in ("c_call", "c_return", "c_exception"):
+            ours = frame.f_globals.get("__name__", "").partition(".")[0] == "attacca"
+            _asking.now = event == "c_call" and not ours
+    sys.setprofile(watch)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)
+        _asking.now = False
 
 
 class Recorder:
@@ -331,8 +355,11 @@ class Recorder:
         self.statements: list[str] = []
         self.inline = inline
         self._named: set[str] = set()
+        self._prefix = "v"  # of the names of statements
 
     def input(self, name: str, dtype: str, sizes: Sequence[int]) -> Traced:
+        while name.startswith(self._prefix):
+            self._prefix += "_"
         self._named.add(f'"{name}"')
         return Traced(self, f'"{name}"', dtype, sizes)
 
@@ -341,7 +368,7 @@ class Recorder:
         if self.inline:
             raise Error("a split", "epilogue", "an epilogue computes one element")
         first = len(self.statements)
-        names = [f"v{first}_{i}" for i in range(count)]
+        names = [f"{self._prefix}{first}_{i}" for i in range(count)]
         self.statements.append(", ".join(names) + " = " + text)
         self._named.update(names)
         return names
@@ -351,14 +378,27 @@ class Recorder:
             return Traced(self, f"({text})", dtype, sizes)
         if text in self._named:
             return Traced(self, text, dtype, sizes)
-        name = f"v{len(self.statements)}"
+        name = f"{self._prefix}{len(self.statements)}"
         self.statements.append(f"{name} = {text}")
         self._named.add(name)
         return Traced(self, name, dtype, sizes)
 
+    def is_of_torch(self) -> bool:
+        return self.frameworks == ["torch"] and not self.foreign
+
+    def framework_type(self) -> Any:
+        """The class of the tensors that stand-ins are for."""
+        if self.is_of_torch():
+            return sys.modules["torch"].Tensor
+        if self.foreign or self.frameworks != ["numpy"]:
+            raise Error("the function asks for a tensor's class, and tensors of several "
+                        "frameworks, or of others than NumPy and PyTorch, are given", "isinstance",
+                        "give tensors of one")
+        return sys.modules["numpy"].ndarray
+
     def framework_dtype(self, name: str) -> Any:
         """The dtype as the framework whose rules hold has it."""
-        if self.frameworks == ["torch"]:
+        if self.is_of_torch():
             return getattr(sys.modules["torch"], LONG_NAMES[name])
         if self.foreign or self.frameworks != ["numpy"]:
             raise Error("the function reads a dtype, and tensors of several frameworks are given",

@@ -69,13 +69,19 @@ def _read_options(options: dict[str, Any] | None) -> tuple[Options, dict[str, An
     Raises:
         Error: As :func:`backend`.
     """
-    given = dict(options or {})
+    # Inductor reads "-" as "_", too.
+    given = {_arguments.text(name, "options").replace("-", "_"): value
+             for name, value in (options or {}).items()}
     mode = given.pop(_MODE, None)
     ours = {name: given.pop(name) for name in Options._fields if name in given}
     theirs = torch._inductor.config.get_config_copy()
     for name in given:
         if name not in theirs:
             raise _unknown_option(name, [_MODE, *Options._fields, *theirs])
+        usual = theirs[name]
+        if type(usual) in (bool, int, float, str) and type(given[name]) is not type(usual):
+            raise Error(f"{name} is {_arguments.shown(given[name])}", name,
+                        f"give a value of type {type(usual).__name__}, as Inductor wants")
     if _OUR_PASS in given:
         raise Error(f"{_OUR_PASS} is given, where Attacca's own pass goes", _OUR_PASS,
                     "use post_grad_custom_post_pass, or Inductor with attacca.torch.Pass called "

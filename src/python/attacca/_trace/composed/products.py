@@ -45,7 +45,7 @@ def _dot_of_vectors(call: Composer, self: Any, tensor: Any) -> Any:
 def _dot(call: Composer, self: Any, b: Any) -> Any:
     ranks = [len(call.sizes(x)) for x in (self, b)] if call.is_tensor(b) else [0, 0]
     if 0 in ranks:
-        return self * b
+        return call.cast(self * b, call.result)
     return over_axes(call, self, b, [ranks[0] - 1], [max(ranks[1] - 2, 0)])
 
 

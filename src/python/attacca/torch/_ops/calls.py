@@ -19,7 +19,7 @@ from ..._errors import Error
 from ..._frameworks import Torch
 from ..._launch import Engine
 from ..._trace.epilogue import operand_role, trace_epilogue
-from ..._trace.fused import Fused, argument_of, plan_of
+from ..._trace.fused import Fused, argument_of, kind_of, plan_of
 from .custom import ops, options_text, plan_argument
 from .text_argument import written
 
@@ -91,14 +91,18 @@ def fused(called: Fused, inputs: Sequence[Any], named: dict[str, Any], out: Any)
     frameworks = " ".join((["numpy"] if any(arrays) else []) + (["torch"] if any(tensors) else []))
     as_array = next((array for array, tensor in zip(arrays, tensors) if array or tensor), False)
     values = [_tensor(each, "inputs") if array else each for each, array in zip(given, arrays)]
-    results = _fused_results(argument_of(called), frameworks, " ".join(named), *values)
+    identity = argument_of(called)
+    results = _fused_results(identity, frameworks, " ".join(named), *values)
     if out is not None:
         listed = isinstance(out, (list, tuple))
         outs = list(out) if listed else [out]
         _copy(results, outs)
         return tuple(outs) if listed else outs[0]
     given_back = [_like(result, as_array) for result in results]
-    return given_back[0] if len(given_back) == 1 else tuple(given_back)
+    kind = _kind_of(identity)
+    if kind == "list":
+        return given_back
+    return given_back[0] if kind == "plan" and len(given_back) == 1 else tuple(given_back)
 
 
 @torch.compiler.allow_in_graph  # type: ignore[misc]
@@ -111,6 +115,13 @@ def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> l
                               tuple(frameworks.split()))
     results = called(*tensors)
     return list(results) if isinstance(results, tuple) else [results]
+
+
+def _kind_of(identity: str) -> str:
+    return kind_of(identity)
+
+
+_kind_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def _number(value: Any) -> Any:

@@ -1,0 +1,135 @@
+"""The arguments of a call of a fused function: tensors, constants, and what they are parts of."""
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import weakref
+from collections import OrderedDict
+from typing import Any, NamedTuple
+
+from .. import _frameworks
+from .._errors import Error
+from .method import is_constant
+from .structure import Structure, is_branch, put_together, taken_apart
+
+_usual: weakref.WeakSet[type] = weakref.WeakSet()  # classes whose operators are the framework's
+
+
+class Bound(NamedTuple):
+    """The arguments of a call.
+
+    Attributes:
+        tensors: Tensors by name. Those within a tuple, list or dict are called as in "xs[0]".
+        views: Their memory.
+        constants: What becomes part of the graph, likewise.
+        nested: The tuples, lists and dicts by parameter, with the names of their leaves.
+    """
+
+    tensors: dict[str, Any]
+    views: dict[str, _frameworks.View]
+    constants: dict[str, Any]
+    nested: dict[str, tuple[Structure, tuple[str, ...]]]
+
+    def arguments(self, signature: inspect.Signature, stand_ins: dict[str, Any],
+                  owner: Any) -> inspect.BoundArguments:
+        """The arguments with stand-ins for tensors; ``owner``: that of a method's object."""
+        leaves = {**self.constants, **stand_ins}
+        given: OrderedDict[str, Any] = OrderedDict()
+        for name in signature.parameters:
+            if name in self.nested:
+                structure, names = self.nested[name]
+                given[name] = put_together(structure, map(leaves.get, names))
+            else:
+                given[name] = leaves[name] if name in leaves else owner
+        return inspect.BoundArguments(signature, given)
+
+
+def bind(signature: inspect.Signature, function: str, args: Any, keywords: Any,
+         owner: Any = None) -> Bound:
+    """Binds the arguments of a call.
+
+    Args:
+        signature: Of the function.
+        function: Its name.
+        args: Arguments by position.
+        keywords: Arguments by name.
+        owner: The object of a method, whose parameter is left out.
+
+    Raises:
+        Error: The signature does not take them; a tensor cannot be used.
+    """
+    try:
+        given = signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise Error(f"{function}(): {error}", function, "give each argument") from None
+    given.apply_defaults()
+    if owner is not None:
+        del given.arguments[next(iter(signature.parameters))]
+    bound = Bound({}, {}, {}, {})
+
+    def take(name: str, value: Any) -> None:
+        (bound.constants if _is_constant(value) else bound.tensors)[name] = value
+
+    def take_apart(value: Any, name: str) -> tuple[Structure, tuple[str, ...]]:
+        names: list[str] = []
+
+        def take_part(part: str, value: Any) -> None:
+            names.append(part)
+            take(part, value)
+        return taken_apart(value, name, take_part), tuple(names)
+
+    for name, value in given.arguments.items():
+        if is_branch(value):
+            bound.nested[name] = take_apart(value, name)
+        else:
+            take(name, value)
+    for name, tensor in bound.tensors.items():
+        _check_class(tensor, name)
+        bound.views[name] = _frameworks.of(tensor).view(tensor, name)
+    return bound
+
+
+def default_dtype(device: str) -> Any:
+    """The dtype that torch gives to numbers on a device.
+
+    Raises:
+        Error: torch.autocast is on, which gives products other dtypes.
+    """
+    torch = sys.modules["torch"]
+    if torch.is_autocast_enabled(device.partition(":")[0]):
+        raise Error("torch.autocast is on", "fuse",
+                    "cast in the function, or use torch.compile(backend=\"attacca\")")
+    return torch.get_default_dtype()
+
+
+def _is_constant(value: Any) -> bool:
+    """Whether an argument becomes a constant of the graph."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return True
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.bool_, numpy.integer, numpy.floating)):
+        return True
+    return (not isinstance(value, (types.ModuleType, type)) and not _frameworks.is_tensor(value)
+            and is_constant(value))
+
+
+def _check_class(tensor: Any, name: str) -> None:
+    """Refuses tensors whose class gives operators another meaning.
+
+    Raises:
+        Error: It is one.
+    """
+    kind = type(tensor)
+    if kind in _usual:
+        return
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    unusual = numpy is not None and isinstance(tensor, numpy.matrix)
+    if torch is not None and isinstance(tensor, torch.Tensor):
+        own = getattr(kind.__torch_function__, "__func__", kind.__torch_function__)
+        unusual = own not in (torch.Tensor.__torch_function__.__func__,
+                              torch._C._disabled_torch_function_impl)
+    if unusual:
+        raise Error(f"a {kind.__name__}, whose class defines operators of its own", name,
+                    "give a plain array or tensor: np.asarray(x), x.as_subclass(torch.Tensor)")
+    _usual.add(kind)

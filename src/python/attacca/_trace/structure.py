@@ -1,0 +1,73 @@
+"""Tensors and constants within tuples, lists and dicts, as arguments and as results."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from .._errors import Error
+
+
+class Leaf(NamedTuple):
+    """The place of a tensor or constant in a structure."""
+
+
+class Branch(NamedTuple):
+    """A tuple, list or dict in a structure.
+
+    Attributes:
+        kind: Its type: tuple, list, dict, a named tuple, or a struct sequence such as those of
+            torch.return_types.
+        keys: Of a dict, its keys.
+        parts: What it contains.
+    """
+
+    kind: type
+    keys: tuple[Any, ...]
+    parts: tuple[Structure, ...]
+
+
+Structure = Leaf | Branch
+LEAF = Leaf()
+
+
+def is_branch(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) or type(value) is dict
+
+
+def taken_apart(value: Any, name: str, visit: Callable[[str, Any], None]) -> Structure:
+    """The structure of a value.
+
+    Args:
+        value: The value.
+        name: Its name; parts are called as in ``name[0]`` or ``name[key]``.
+        visit: Called with the name and value of each leaf, in order.
+
+    Raises:
+        Error: A dict has keys that are no texts or numbers; a list contains itself.
+    """
+    if not is_branch(value):
+        visit(name, value)
+        return LEAF
+    keys = tuple(value) if isinstance(value, dict) else ()
+    if not all(isinstance(key, (str, int)) for key in keys):
+        raise Error(f"{name} is a dict whose keys are not all texts or integers", name,
+                    "give texts or integers as keys")
+    parts = value.values() if isinstance(value, dict) else value
+    try:
+        return Branch(type(value), keys, tuple(
+            taken_apart(part, f"{name}[{key}]", visit)
+            for key, part in zip(keys or range(len(value)), parts)))
+    except RecursionError:
+        raise Error(f"{name} contains itself, or is too deep", name, "give it flat") from None
+
+
+def put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
+    """A value of this structure with the next of the leaves at its places."""
+    if isinstance(structure, Leaf):
+        return next(leaves)
+    parts = [put_together(part, leaves) for part in structure.parts]
+    if structure.kind is dict:
+        return dict(zip(structure.keys, parts))
+    if hasattr(structure.kind, "_fields"):  # a named tuple
+        return structure.kind(*parts)
+    return structure.kind(parts)

@@ -1,0 +1,293 @@
+"""What fused functions take and return, and what they read beside tensors: as the plain function,
+or an error."""
+import collections
+import enum
+import pickle
+import unittest
+from typing import Annotated
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import attacca
+
+X, W = torch.randn(4, 8), torch.randn(8, 8)
+Pair = collections.namedtuple("Pair", "sum product")
+
+
+class Act(enum.Enum):
+    GELU = 1
+    RELU = 2
+
+
+@attacca.fuse
+def doubled(x):
+    return x * 2
+
+
+class Block:
+    """Methods that read constants of several kinds."""
+
+    def __init__(self, act=Act.GELU, scale=2.0):
+        self.act, self.scale, self.config, self.seen = act, scale, {"alpha": 2.0}, []
+        self.tag = b"a"
+
+    def activated(self, x):
+        table = {Act.GELU: F.gelu, Act.RELU: F.relu}
+        chosen = table[self.act](x) * (2 if self.act in (Act.RELU,) else 3)
+        return chosen + (1 if self.act == Act.GELU else 5) * (7 if self.tag == b"a" else 8)
+
+    def scaled(self, x):
+        return x * self.scale
+
+    __call__ = scaled
+    fused = attacca.fuse(activated)
+
+
+class Calls(unittest.TestCase):
+    def compare(self, got, want):
+        """Results of the same structure and values."""
+        self.assertIs(type(got), type(want))
+        if isinstance(want, dict):
+            self.assertEqual(list(got), list(want))
+            got, want = list(got.values()), list(want.values())
+        if isinstance(want, (tuple, list)):
+            self.assertEqual(len(got), len(want))
+            for one, other in zip(got, want):
+                self.compare(one, other)
+        elif isinstance(want, torch.Tensor):
+            torch.testing.assert_close(got, want)
+        elif isinstance(want, np.ndarray):
+            np.testing.assert_allclose(got, want, rtol=1e-6, strict=True)
+        else:
+            self.assertEqual(got, want)
+
+    def check(self, function, *given, **named):
+        """Calls the plain function and the fused one twice."""
+        fused = attacca.fuse(function)
+        want = function(*given, **named)
+        for _ in range(2):
+            self.compare(fused(*given, **named), want)
+
+    def test_what_is_returned(self):
+        for function in [lambda x: (x * 2,), lambda x: [x * 2], lambda x: [x, x + 1],
+                         lambda x: {"y": x * 2, "z": (x, None)}, lambda x: Pair(x + 1, x * x),
+                         lambda x: (x * 2, [x, {"k": x - 1}], 3, "text"),
+                         lambda x: torch.max(x, 1), lambda x: (x.max(0).values, x.max(0)[1])]:
+            self.check(function, X)
+        for value in (None, (), {}, [None], 3, (1, 2)):
+            with self.assertRaisesRegex(attacca.Error, "the function (must )?return"):
+                attacca.fuse(lambda x, value=value: value)(X)
+        out = torch.empty(4, 8)
+        self.assertIs(attacca.fuse(lambda x: {"y": x * 2})(X, out=out), out)
+        torch.testing.assert_close(out, X * 2)
+
+    def test_what_is_given(self):
+        def positional(x, w, /, *, scale=1.0):
+            return x @ w * scale
+
+        def several(*xs, **named):
+            return sum(xs) + named.get("b", 0) + len(named)
+
+        def nested(layers, x):
+            for w, b in layers:
+                x = torch.relu(x @ w + b)
+            return x
+
+        def named(x, v0, v1, out, self=1):
+            t = x * v0
+            return t + v1, t * out * self
+
+        self.check(positional, X, W, scale=2.0)
+        self.check(several, X, X + 1)
+        self.check(several, X, b=W[:4])
+        self.check(several, X, 2.0, a=None)
+        self.check(nested, [(W, W[0]), (W + 1, W[1])], X)
+        self.check(nested, ((W, 1.0),), X)
+        self.check(named, X, X + 1, X - 1, out=X * 3)
+        self.check(lambda x, config: x * config["scale"] + config["w"], X,
+                   {"scale": 2.0, "w": W[0]})
+        self.check(lambda x, dtype: x.to(dtype), X, torch.bfloat16)
+        self.check(lambda x, act: F.gelu(x) if act is Act.GELU else F.relu(x), X, Act.RELU)
+        fused = attacca.fuse(lambda x, act, k: x * (2 if act is Act.GELU else 3) + k[0])
+        for act, k in ((Act.GELU, [1]), (Act.RELU, [1]), (Act.RELU, [2]), (Act.RELU, (2,))):
+            torch.testing.assert_close(fused(X, act, k), X * (2 if act is Act.GELU else 3) + k[0])
+        with self.assertRaisesRegex(attacca.Error, "slice is not a tensor, at part"):
+            attacca.fuse(lambda x, part: x[part])(X, slice(1, 2))
+        contains_itself = [X]
+        contains_itself.append(contains_itself)
+        with self.assertRaisesRegex(attacca.Error, "contains itself"):
+            attacca.fuse(lambda xs: xs[0])(contains_itself)
+
+    def test_what_methods_read(self):
+        for act in Act:
+            block = Block(act)
+            torch.testing.assert_close(block.fused(X), block.activated(X))
+        block = Block()
+        block.tag = b"b"
+        torch.testing.assert_close(block.fused(X), block.activated(X))
+        for read in (lambda self, x: x * self.config.get("alpha"),
+                     lambda self, x: x * self.config["alpha"],
+                     lambda self, x: self.seen.append(x) or x,
+                     lambda self, x: x * (self.config == {"alpha": 2.0}),
+                     lambda self, x: x * len(f"{self.config}"),
+                     lambda self, x: x * (self.config in ({},))):
+            with self.assertRaisesRegex(attacca.Error, r"self.*while tracing"):
+                attacca.fuse(read).__get__(block)(X)
+        self.assertEqual(block.seen, [])
+
+    def test_bound_methods_and_objects_are_read_again(self):
+        block = Block()
+        method, called = attacca.fuse(block.scaled), attacca.fuse(block)
+        for scale in (2.0, 5.0, 2.0):
+            block.scale = scale
+            torch.testing.assert_close(method(X), X * scale)
+            torch.testing.assert_close(called(X), X * scale)
+
+    def test_the_class_of_a_tensor(self):
+        def scaled(x, s):
+            return x * s if isinstance(s, torch.Tensor) else x * 100
+
+        def by_torch(x, s):
+            return x * s if torch.is_tensor(s) else x * 100
+
+        def by_numpy(x, s):
+            return x * s if isinstance(s, np.ndarray) and not isinstance(s, (tuple, float)) \
+                else x * 100
+
+        for s in (X + 1, 3.0):
+            self.check(scaled, X, s)
+            self.check(by_torch, X, s)
+        for s in (X.numpy() + 1, 3.0):
+            self.check(by_numpy, X.numpy(), s)
+        # Code in C must not take a stand-in for a tensor.
+        for make in (torch.tensor, torch.as_tensor, lambda x: torch.zeros(4, 8).copy_(x)):
+            with self.assertRaises((attacca.Error, TypeError, RuntimeError)):
+                attacca.fuse(lambda x, make=make: make(x))(X)
+        with self.assertRaisesRegex(attacca.Error, "tensor's class"):
+            attacca.fuse(scaled)(X, X.numpy())
+
+    def test_state_of_torch(self):
+        fused, third = attacca.fuse(lambda x, w: torch.relu(x @ w)), attacca.fuse(lambda x: x / 3)
+        with torch.autocast("cpu", dtype=torch.bfloat16), \
+                self.assertRaisesRegex(attacca.Error, "autocast"):
+            fused(X, W)
+        torch.testing.assert_close(fused(X, W), torch.relu(X @ W))
+        with torch.autocast("cpu", dtype=torch.bfloat16), \
+                self.assertRaisesRegex(attacca.Error, "autocast"):
+            fused(X, W)
+        numbers = torch.arange(3)
+        for dtype in (torch.float32, torch.float64, torch.float32):
+            torch.set_default_dtype(dtype)
+            try:
+                torch.testing.assert_close(third(numbers), numbers / 3)
+            finally:
+                torch.set_default_dtype(torch.float32)
+
+    def test_numpy_scalars_beside_tensors_of_torch(self):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int32, torch.float64):
+            x = torch.arange(1, 7).reshape(2, 3).to(dtype)
+            for scalar in (np.float64(2), np.float32(0.5), np.int64(3)):
+                for function in [lambda x, s=scalar: s * x, lambda x, s=scalar: x * s,
+                                 lambda x, s=scalar: s - x, lambda x, s=scalar: s / x,
+                                 lambda x, s=scalar: s < x, lambda x, s=scalar: s == x,
+                                 lambda x, s=scalar: s >= x, lambda x, s=scalar: x ** s]:
+                    self.check(function, x)
+        self.check(lambda q, k: (1 / np.sqrt(8) * q) @ k.T, X, W)
+
+    def test_shapes(self):
+        self.check(lambda x: x.reshape(x.shape + (1,)) / x.shape.numel(), X)
+        self.check(lambda x: x * len((1,) + x.shape) * {(4, 8): 2}[x.shape], X)
+        self.check(lambda x: x * (2 if 8 in x.shape else 3) * x.shape.index(8), X)
+        T = "f32[M, 8]"
+
+        def summed(x: T): return x / (x.shape + (1,))[0]
+        def repeated(x: T): return x / (x.shape * 2)[2]
+        def member(x: T): return x * (4 in x.shape)
+        def compared(x: T): return x * (x.shape < (5,))
+        def counted(x: T): return x * x.shape.count(4)
+        def numbered(x: T): return x * x.shape.numel()
+        def hashed(x: T): return x * {(4, 8): 2}.get(x.shape, 3)
+        for function in (summed, repeated, member, compared, counted, numbered, hashed):
+            with self.assertRaisesRegex(attacca.Error, "the size M"):
+                attacca.fuse(function)(X)
+        def last(x: T): return x * (x.shape + (1,))[1] * (x.shape * 2)[3]
+        self.check(last, X)
+
+    def test_writing_is_refused(self):
+        def subtract(x):
+            x -= 1
+            return x
+
+        def divide(x):
+            x //= 2
+            return x
+
+        def wrap(x):
+            x %= 3
+            return x
+        for function in (subtract, divide, wrap):
+            for x in (torch.tensor([5.0, 7.0]), np.array([5.0, 7.0])):
+                with self.assertRaisesRegex(attacca.Error, "operator i"):
+                    attacca.fuse(function)(x)
+                self.assertEqual(x.tolist(), [5.0, 7.0])
+
+    def test_classes_with_operators_of_their_own(self):
+        class Logged(torch.Tensor):
+            @classmethod
+            def __torch_function__(cls, function, types, args=(), kwargs=None):
+                return super().__torch_function__(function, types, args, kwargs)
+
+        class Plain(torch.Tensor):
+            pass
+
+        squared = attacca.fuse(lambda x: x * x)
+        with self.assertRaisesRegex(attacca.Error, "a matrix"):
+            squared(np.matrix([[1.0, 2.0], [3.0, 4.0]]))
+        with self.assertRaisesRegex(attacca.Error, "a Logged"):
+            squared(X.as_subclass(Logged))
+        for x in (torch.nn.Parameter(X, requires_grad=False), X.as_subclass(Plain)):
+            torch.testing.assert_close(squared(x), X * X)
+
+    def test_fused_functions_call_each_other(self):
+        @attacca.fuse
+        def norm(x):
+            return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-6)
+
+        def layer(x, w):
+            return torch.relu(norm(x) @ w), doubled(x)
+        self.check(layer, X, W)
+        with self.assertRaisesRegex(attacca.Error, "computes at once"):
+            attacca.fuse(lambda x, w: attacca.matmul(x, w, "relu(acc)"))(X, W)
+
+    def test_pickled_by_name(self):
+        self.assertIs(pickle.loads(pickle.dumps(doubled)), doubled)
+
+    def test_annotations(self):
+        alias = Annotated[torch.Tensor, "f32[M, 8]"]
+        def plain(x: alias): return x * 2
+        def optional(x: alias | None = None): return x * 2
+        def text(x: "f32[M, 8]"): return x * 2
+        for function in (plain, optional, text):
+            self.assertEqual(attacca.fuse(function).plan(X).symbols, ("M",), function)
+        def wrong(x: "float32[M, 8]"): return x
+        def unknown(x: Annotated[torch.Tensor, "f99[M, 8]"]): return x
+        for function in (wrong, unknown):
+            with self.assertRaisesRegex(attacca.Error, "dtype is unknown"):
+                attacca.fuse(function)
+        def other(x: "list[int]", y: "Missing[int]"): return x
+        attacca.fuse(other)
+
+    def test_under_torch_compile(self):
+        for function in (lambda x: (doubled(x),), lambda x: attacca.fuse(lambda y: (y * 2,))(x),
+                         lambda x: [doubled(x)]):
+            self.compare(torch.compile(function, backend="aot_eager")(X), function(X))
+
+    def test_modules_are_for_torch_compile(self):
+        with self.assertRaisesRegex(attacca.Error, "torch.compile"):
+            attacca.fuse(torch.nn.Linear(8, 8))
+
+
+if __name__ == "__main__":
+    unittest.main()
