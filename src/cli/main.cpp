@@ -1,5 +1,7 @@
 // The command line: usage is declared here, in the one file that includes CLI11.
 #include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
 #include <functional>
 #include <new>
@@ -16,6 +18,7 @@
 #include "gpu/cache/cache.hpp"
 #include "import/formats.hpp"
 #include "support/text/excerpt.hpp"
+#include "support/text/standard_error.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -30,6 +33,22 @@ CLI::Option* add_model(CLI::App* command, std::string& file) {
 void add_gpu(CLI::App* command, std::string& device) {
   command->add_option("--device", device, "The GPU: cuda or cuda:N");
 }
+
+// For options with a text that an empty one, perhaps a script's unset variable, would turn off.
+const CLI::Validator kNotEmpty(
+    [](std::string& text) { return text.empty() ? std::string("an empty text") : std::string(); },
+    "");
+
+// CLI11 reads -1 as the largest number, and stops at it.
+const CLI::Validator kSeed(
+    [](std::string& text) {
+      uint64_t seed = 0;
+      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+      return error == std::errc() && end == text.data() + text.size()
+                 ? std::string()
+                 : fmt::format("{} is no number from 0 to {}", text, UINT64_MAX);
+    },
+    "");
 
 void add_mode(CLI::App* command, std::string& mode) {
   command->add_option("--mode", mode, "The numerics contract: fp32 or eager")
@@ -52,18 +71,22 @@ void add_run(CLI::App& app, RunArgs& args, Action& action) {
   add_mode(command, args.mode);
   add_batch_invariant(command, args.batch_invariant);
   command->add_option("--dim", args.dims, "The size of a symbolic dimension, e.g. M=128");
-  command->add_option("--seed", args.seed,
-                      "Seed of the random inputs, for those that are not given");
+  command
+      ->add_option("--seed", args.seed, "Seed of the random inputs, for those that are not given")
+      ->check(kSeed);
   command->add_option("--input", args.inputs,
                       "An input's data, e.g. x=x.npy, w=model.safetensors:up.weight");
-  command->add_option("--output", args.output, "Write the results as .npy files to this folder");
+  command->add_option("--output", args.output, "Write the results as .npy files to this folder")
+      ->check(kNotEmpty);
   command->add_option("--threads", args.threads, "Worker threads; 0: one for each core")
       ->check(CLI::Range(0, 1024));
   command->add_flag("--check", args.check, "Compare with an f64 reference; exit 3 if it fails");
   command->add_flag("--tune", args.tune, "On a GPU: first measure what is not measured yet");
   command->add_flag("--profile", args.profile, "Also time each region by itself");
-  command->add_option("--trace", args.trace,
-                      "Write the times of the regions to this file, for chrome://tracing");
+  command
+      ->add_option("--trace", args.trace,
+                   "Write the times of the regions to this file, for chrome://tracing")
+      ->check(kNotEmpty);
   command
       ->add_option("--through", args.through,
                    "onnxruntime: run an .onnx file of any ops in ONNX Runtime, with Attacca inside")
@@ -80,7 +103,8 @@ void add_fold(CLI::App& app, FoldArgs& args, Action& action) {
       ->required();
   command->add_option("--dtype", args.dtype, "The dtype of the expression's names");
   command->add_flag("--explain", args.explain, "Name the rules used");
-  command->add_option("--why-not", args.why_not, "Say where the match of this op fails");
+  command->add_option("--why-not", args.why_not, "Say where the match of this op fails")
+      ->check(kNotEmpty);
   command->callback([&args, &action] { action = [&args] { return fold(args); }; });
 }
 
@@ -100,13 +124,15 @@ void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   command->add_flag("--unfused", args.unfused, "Show the op-by-op path instead");
   add_json(command, args.json);
   command->add_flag("--dot", args.dot, "Print a Graphviz graph");
-  command->add_option("--svg", args.svg, "Draw to this file (needs dot)");
-  command->add_option("--html", args.html, "Write a page whose regions open (needs dot)");
+  command->add_option("--svg", args.svg, "Draw to this file (needs dot)")->check(kNotEmpty);
+  command->add_option("--html", args.html, "Write a page whose regions open (needs dot)")
+      ->check(kNotEmpty);
   command->add_option("--device", args.device,
                       "cuda or cuda:N: also rank the templates for each product");
-  command->add_option(
-      "--as", args.as,
-      "With --device cuda: rank for this device, h200 or sm_90, which need not exist");
+  command
+      ->add_option("--as", args.as,
+                   "With --device cuda: rank for this device, h200 or sm_90, which need not exist")
+      ->check(kNotEmpty);
   command->add_option("--dim", args.dims, "With --device cuda: a dimension's size, e.g. M=128");
   add_filter(command, args);
   command->callback([&args, &action] { action = [&args] { return explain(args); }; });
@@ -257,7 +283,7 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
 void add_report(CLI::App& app, ReportArgs& args, Action& action) {
   CLI::App* command = app.add_subcommand("report", "Make a page of a tuning's measurements");
   command->add_option("file", args.file, "What `attacca tune --json` printed")->required();
-  command->add_option("--html", args.html, "The page to write")->required();
+  command->add_option("--html", args.html, "The page to write")->required()->check(kNotEmpty);
   command->callback([&args, &action] { action = [&args] { return report_page(args); }; });
 }
 
@@ -311,8 +337,11 @@ void add_bundle(CLI::App& app, BundleArgs& args, Action& action) {
   add_model(command, args.file)->required();
   command->add_option("-o,--output", args.output, "The file to write")->required();
   add_gpu(command, args.device);
-  CLI::Option* as = command->add_option(
-      "--as", args.as, "Compile for this device, e.g. h200 or sm_90, which need not be here");
+  CLI::Option* as =
+      command
+          ->add_option("--as", args.as,
+                       "Compile for this device, e.g. h200 or sm_90, which need not be here")
+          ->check(kNotEmpty);
   add_mode(command, args.mode);
   command->add_option("--dim", args.dims, "Sizes of a symbolic dimension, e.g. M=1,16,256");
   add_batch_invariant(command, args.batch_invariant);
@@ -382,7 +411,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   std::ostringstream help, message;
   const int code = app.exit(error, help, message);
   fmt::print("{}", help.str());
-  fmt::print(stderr, "{}", bounded(message.str()));
+  print_to_stderr(bounded(message.str()));
   return code == 0 ? kOk : kBadInput;
 }
 

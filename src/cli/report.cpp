@@ -2,12 +2,13 @@
 
 #include "cli/commands.hpp"
 #include "cli/version.hpp"
+#include "support/text/standard_error.hpp"
 #include "support/warnings.hpp"
 
 namespace attacca::cli {
 
 int report(const Error& error) {
-  fmt::print(stderr, "{}", to_string(error));
+  print_to_stderr(to_string(error));
   return kBadInput;
 }
 
@@ -24,8 +25,8 @@ bool warnings_are_printed = false;
 void report_warnings() {
   if (warnings_are_printed) return;
   for (const Error& warning : warnings())
-    fmt::print(stderr, "warning: {}\n  at: {}\n  fix: {}\n", warning.what, warning.where,
-               warning.fix);
+    print_to_stderr(fmt::format("warning: {}\n  at: {}\n  fix: {}\n", warning.what, warning.where,
+                                warning.fix));
 }
 
 void print_json(json::Value object, int indent) {

@@ -37,7 +37,7 @@ Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
   ATTACCA_TRY_VOID(ir::verify(graph));
   // On the CPU, equal ops are one, and gathers of gathers are one gather. A GPU's kernels may each
   // compute a cheap op for themselves, and only their grouped products and epilogues read rows by
-  // an index (fuse/gpu_options.hpp).
+  // an index (fuse/device_options.hpp).
   const bool merges = target.folds() && !target.device;
   fold::FoldResult merged = merges ? fold::merge_duplicates(fold::compose_gathers(graph).graph)
                                    : fold::FoldResult{graph, {}};

@@ -2,12 +2,15 @@
 
 #include <cstdlib>
 
-#include "fmt/core.h"
+#include "fmt/format.h"
+
+#include "support/text/standard_error.hpp"
 
 namespace attacca {
 
 void check_failed(const char* condition, std::string_view message, const char* file, int line) {
-  fmt::print(stderr, "attacca: internal error at {}:{}: {} ({})\n", file, line, message, condition);
+  print_to_stderr(
+      fmt::format("attacca: internal error at {}:{}: {} ({})\n", file, line, message, condition));
   std::abort();
 }
 

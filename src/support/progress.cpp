@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <system_error>
 #include <unistd.h>
 
-#include "fmt/core.h"
+#include "fmt/format.h"
+
+#include "support/text/standard_error.hpp"
 
 namespace attacca {
 
@@ -35,11 +36,9 @@ void Progress::show_on_terminal() {
   int elapsed = 2;
   if (done_changed_.wait_for(lock, seconds(elapsed), [this] { return done_; })) return;
   do {
-    fmt::print(stderr, "\r{} ... {} s", label_, elapsed++);
-    std::fflush(stderr);
+    print_to_stderr(fmt::format("\r{} ... {} s", label_, elapsed++));
   } while (!done_changed_.wait_for(lock, seconds(1), [this] { return done_; }));
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  print_to_stderr("\r\033[K");
 }
 
 void Progress::print_lines() {
@@ -48,8 +47,7 @@ void Progress::print_lines() {
   for (int elapsed = 30;
        !done_changed_.wait_for(lock, seconds(elapsed == 30 ? 30 : 60), [this] { return done_; });
        elapsed += 60) {
-    fmt::print(stderr, "{} ... {} s\n", label_, elapsed);
-    std::fflush(stderr);
+    print_to_stderr(fmt::format("{} ... {} s\n", label_, elapsed));
   }
 }
 
@@ -57,8 +55,7 @@ ProgressBar::ProgressBar() : terminal_(isatty(STDERR_FILENO) != 0) {}
 
 ProgressBar::~ProgressBar() {
   if (!terminal_) return;
-  fmt::print(stderr, "\r\033[K");
-  std::fflush(stderr);
+  print_to_stderr("\r\033[K");
 }
 
 void ProgressBar::show(double done, const std::string& label) const {
@@ -66,9 +63,8 @@ void ProgressBar::show(double done, const std::string& label) const {
   constexpr size_t kWidth = 20;
   done = std::clamp(done, 0.0, 1.0);
   const auto filled = static_cast<size_t>(done * kWidth);
-  fmt::print(stderr, "\r\033[K[{}{}] {:3.0f} % {}", std::string(filled, '#'),
-             std::string(kWidth - filled, '-'), done * 100, label);
-  std::fflush(stderr);
+  print_to_stderr(fmt::format("\r\033[K[{}{}] {:3.0f} % {}", std::string(filled, '#'),
+                              std::string(kWidth - filled, '-'), done * 100, label));
 }
 
 }  // namespace attacca

@@ -56,6 +56,33 @@ class Output(Process):
             self.assertIn("cannot write the output", err, command)
             self.assertIn("No space left on device", err, command)
 
+    def test_errors_that_cannot_be_printed_keep_the_exit_code(self):
+        for command in [("run", "nofile"), ("foo",), ("version", "--what"),
+                        ("explain", self.graph, "--seed")]:
+            with open("/dev/full", "w") as full:
+                self.assertEqual(self.attacca(*command, stdout=full, stderr=full)[0], 2, command)
+            for streams in ((2,), (1, 2)):
+                code, _, _ = self.attacca(
+                    *command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    preexec_fn=lambda streams=streams: [os.close(each) for each in streams])
+                self.assertEqual(code, 2, command)
+
+    def test_what_never_ends_is_refused(self):
+        code, _, err = self.attacca("explain", "/dev/zero")
+        self.assertEqual(code, 2)
+        self.assertIn("is no regular file", err)
+
+    def test_empty_texts_and_odd_seeds_are_errors(self):
+        run = ("run", self.graph, "--dim", "M=4")
+        for command in [(*run, "--output", ""), (*run, "--trace", ""), (*run, "--seed", "-1"),
+                        (*run, "--seed", ""), (*run, "--seed", "9" * 23), (*run, "--seed", "1x"),
+                        ("explain", self.graph, "--svg", ""), ("explain", self.graph, "--html", ""),
+                        ("explain", self.graph, "--as", ""), ("fold", "x", "--why-not", "")]:
+            code, _, err = self.attacca(*command)
+            self.assertEqual(code, 2, command)
+            self.assertRegex(err, "an empty text|is no number from 0 to", command)
+        self.assertEqual(self.attacca(*run, "--seed", str(2**64 - 1))[0], 0)
+
     def test_a_closed_output_is_an_error(self):
         for command in self.commands():
             code, _, err = self.attacca(*command, stderr=subprocess.PIPE,

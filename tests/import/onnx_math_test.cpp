@@ -108,7 +108,7 @@ TEST(OnnxMath, PowKeepsTheBasesType) {
   };
   EXPECT_EQ(power(kFloat, 2.0), "square(x) : f32[4]");
   EXPECT_EQ(power(kFloat, 3.0), "pow(x, 3) : f32[4]");
-  EXPECT_EQ(power(kInt64, 0.5), "cast(pow(cast(x, f32), 0.5), s64) : s64[4]");
+  EXPECT_EQ(power(kInt64, 0.5), "cast(pow(cast(x, f64), cast(0.5, f64)), s64) : s64[4]");
 }
 
 TEST(OnnxMath, ModTakesTheDivisorsSign) {
@@ -168,6 +168,9 @@ TEST(OnnxMath, DropoutIsForInference) {
 TEST(OnnxMath, AnAttributeOfTheWrongTypeIsAnError) {
   EXPECT_EQ(unary(16, "LeakyRelu", {{"alpha", int64_t{1}}}),
             "error: attribute alpha is INT, wanted FLOAT");
+  EXPECT_EQ(
+      read_text(Model().node("Constant", {}, {"y"}, {{"value_float", int64_t{2}}}).output("y")),
+      "error: attribute value_float is INT, wanted FLOAT");
 }
 
 TEST(OnnxMath, OnnxruntimesOwnActivations) {

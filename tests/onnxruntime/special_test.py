@@ -65,6 +65,85 @@ class Transcendental(unittest.TestCase):
         self.assertTrue(np.signbit(got[0]) and not np.signbit(got[1]))
 
 
+class Powers(unittest.TestCase):
+    """A base and an exponent of two types: the result has the base's."""
+
+    def test_two_types(self) -> None:
+        names = {np.float32: "float", np.float64: "double", np.float16: "float16",
+                 np.int32: "int32", np.int64: "int64"}
+        for base, exponent in [
+                (np.asarray([70000, 100000, 300, 3], np.int64), np.asarray([1, .5, 2, 2], "f2")),
+                (np.asarray([70000, 100000, 300, 3], np.int32), np.asarray([1, .5, 2, 2], "f2")),
+                (np.asarray([16777217, 3], np.int32), np.asarray([1, 2], np.float32)),
+                (np.asarray([-1, -1, 1.001], np.float16), np.asarray([2049, 70001, 9], np.int32)),
+                (np.asarray([-1, -2, 3], np.float32), np.asarray([16777217, 2**31 - 1, -2])),
+                (np.asarray([2, -3, 0], np.float32), np.asarray([1e-3, 3, 0], np.float64))]:
+            x, y = names[base.dtype.type], names[exponent.dtype.type]
+            body = f"({x}[N] x, {y}[N] y) => ({x}[N] z) {{ z = Pow (x, y) }}"
+            model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 15]> g {body}')
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            (want,) = session.run(None, {"x": base, "y": exponent})
+            for mode in ("fp32", "eager"):
+                got = compiled(body, 15, mode)(base, exponent)
+                self.assertEqual(got.dtype, want.dtype)
+                np.testing.assert_allclose(got, want, rtol=2e-3 if x == "float16" else 1e-6)
+
+    def test_bytes_in_einsum(self) -> None:
+        rng = np.random.default_rng(0)
+        for name, dtype in (("int8", np.int8), ("uint8", np.uint8)):
+            low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+            x, y = (rng.integers(low, high, shape, dtype, endpoint=True)
+                    for shape in ((3, 40), (40, 2)))
+            body = (f'({name}[3, 40] x, {name}[40, 2] y) => ({name}[3, 2] z) '
+                    '{ z = Einsum <equation = "ij,jk->ik"> (x, y) }')
+            got = compiled(body)(x, y)
+            self.assertEqual(got.dtype, dtype)
+            np.testing.assert_array_equal(got, (x.astype(np.int64) @ y).astype(dtype))
+
+
+class Overloads(unittest.TestCase):
+    """Functions of a model that have one name."""
+
+    def test_the_named_one_is_called(self) -> None:
+        def function(overload: str, factor: float) -> onnx.FunctionProto:
+            nodes = [helper.make_node("Constant", [], ["c"], value_float=float(factor)),
+                     helper.make_node("Mul", ["x", "c"], ["y"])]
+            return helper.make_function("own", "F", ["x"], ["y"], nodes,
+                                        [helper.make_opsetid("", 20)], overload=overload)
+
+        def model(called: str) -> onnx.ModelProto:
+            node = helper.make_node("F", ["x"], ["y"], domain="own", overload=called)
+            x, y = (helper.make_tensor_value_info(name, T.FLOAT, [2]) for name in "xy")
+            return helper.make_model(
+                helper.make_graph([node], "g", [x], [y]), ir_version=10,
+                functions=[function("twice", 2), function("thrice", 3)],
+                opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("own", 1)])
+
+        x = np.asarray([1, -2], np.float32)
+        for called, factor in (("twice", 2), ("thrice", 3)):
+            np.testing.assert_array_equal(attacca.compile(model(called))(x), x * factor)
+        for called in ("", "other"):
+            with self.assertRaisesRegex(attacca.Error, "F"):
+                attacca.compile(model(called))
+
+
+class CumulativeSums(unittest.TestCase):
+    def test_along_symbols(self) -> None:
+        rng = np.random.default_rng(1)
+        for options in ("", "<exclusive = 1>", "<reverse = 1>", "<exclusive = 1, reverse = 1>"):
+            for dtype, name in ((np.float64, "double"), (np.int64, "int64")):
+                model = onnx.parser.parse_model(
+                    f'<ir_version: 9, opset_import: ["" : 20]> g ({name}[2, N, 3] x) => '
+                    f"({name}[2, N, 3] y) {{ a = Constant <value_int = 1> () "
+                    f"y = CumSum {options} (x, a) }}")
+                session = onnxruntime.InferenceSession(model.SerializeToString())
+                plan = attacca.compile(model)
+                for rows in (0, 1, 2, 255, 256, 257, 1000):
+                    x = rng.integers(-9, 9, (2, rows, 3)).astype(dtype)
+                    (want,) = session.run(None, {"x": x})
+                    np.testing.assert_array_equal(plan(x), want)
+
+
 class Reductions(unittest.TestCase):
     def test_log_sum_exp_of_infinities(self) -> None:
         x = np.asarray([[INF, 1, 2], [-INF] * 3, [1, 2, 3], [NAN, 1, INF], [-INF, 0, -INF],

@@ -8,6 +8,7 @@
 #include "ir/text/dtype_named.hpp"
 #include "support/files/draft_file.hpp"
 #include "support/text/json.hpp"
+#include "support/text/standard_error.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -169,7 +170,7 @@ Result<std::string> image_of(const KernelArgs& args, const LoadedKernel& kernel,
 
 int refused(const KernelArgs& args, const LoadedKernel& kernel, const ptx::Analysis& analysis) {
   if (args.json) print_json(as_json(kernel, analysis));
-  fmt::print(stderr, "refused: nothing may join {}\n", kernel.entry);
+  print_to_stderr(fmt::format("refused: nothing may join {}\n", kernel.entry));
   print_reasons(stderr, analysis);
   return kCheckFailed;
 }
@@ -216,8 +217,8 @@ Result<int> try_fuse(const KernelArgs& args) {
   if (!args.out.ends_with(".ptx") && !args.out.ends_with(".cubin"))
     return fail(fmt::format("cannot write {}", args.out), "--out", "name a .ptx or a .cubin");
   if (ir::info(request.dtype).bits != ir::info(request.result).bits) {
-    fmt::print(stderr, "refused: the kernel stores {}, and {} needs another size\n",
-               ir::name(request.dtype), ir::name(request.result));
+    print_to_stderr(fmt::format("refused: the kernel stores {}, and {} needs another size\n",
+                                ir::name(request.dtype), ir::name(request.result)));
     return kCheckFailed;
   }
   ATTACCA_TRY(const gpu::Tail tail, gpu::emit_tail(request));

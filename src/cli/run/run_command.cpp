@@ -11,6 +11,7 @@
 #include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
 #include "support/progress.hpp"
+#include "support/text/standard_error.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -35,7 +36,7 @@ Result<Job> prepare_job(const RunArgs& args) {
   ATTACCA_TRY_VOID(bind_dims(job, args.dims));
   ATTACCA_TRY(const Work work, work_of(job));
   const Estimate expected = estimate(work, args.device == "cpu", args.check);
-  if (const auto note = long_run_note(job, expected)) fmt::print(stderr, "{}", *note);
+  if (const auto note = long_run_note(job, expected)) print_to_stderr(*note);
   const Progress progress("making inputs");
   ATTACCA_TRY(job.inputs,
               run::random_inputs(job.graph, job.symbols, args.seed, std::move(job.inputs)));

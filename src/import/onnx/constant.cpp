@@ -188,16 +188,17 @@ Result<Outputs> constant(Node& node) {
     if (!tensor) return tl::make_unexpected(tensor.error());
     return add_constant(node.graph(), *std::move(tensor));
   };
-  if (const auto* value = node.attribute("value")) {
+  if (const auto* value = node.typed("value", onnx::AttributeProto::TENSOR)) {
     ATTACCA_TRY(Entry entry, read_constant(node.graph(), value->t(), node.directory()));
     return Outputs(std::vector<Entry>{std::move(entry)});
   }
-  if (const auto* value = node.attribute("value_float"))
+  if (const auto* value = node.typed("value_float", onnx::AttributeProto::FLOAT))
     return number(node, static_cast<double>(value->f()), DType::F32);
-  if (const auto* value = node.attribute("value_int")) return Known{DType::S64, {value->i()}, true};
-  if (const auto* value = node.attribute("value_floats"))
+  if (const auto* value = node.typed("value_int", onnx::AttributeProto::INT))
+    return Known{DType::S64, {value->i()}, true};
+  if (const auto* value = node.typed("value_floats", onnx::AttributeProto::FLOATS))
     return made(vector_of(DType::F32, value->floats()));
-  if (const auto* value = node.attribute("value_ints"))
+  if (const auto* value = node.typed("value_ints", onnx::AttributeProto::INTS))
     return made(vector_of(DType::S64, value->ints()));
   return fail("this form of Constant is not supported", {},
               "use value, value_float(s) or value_int(s)");
@@ -207,7 +208,7 @@ Result<Outputs> constant_of_shape(Node& node) {
   ATTACCA_TRY(const Shape shape, shape_from(node, 0));
   DType dtype = DType::F32;
   Tensor value = Tensor::of(DType::F32, {}, {0.0});
-  if (const auto* given = node.attribute("value")) {
+  if (const auto* given = node.typed("value", onnx::AttributeProto::TENSOR)) {
     ATTACCA_TRY(value, read_tensor(given->t(), node.directory()));
     dtype = value.dtype();
     if (value.size() != 1) return fail("the value of ConstantOfShape holds one element");

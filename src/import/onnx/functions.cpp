@@ -43,14 +43,17 @@ Result<Functions> Functions::of(const onnx::ModelProto& model) {
   Functions functions;
   for (const auto& function : model.functions())
     if (!functions.by_name_
-             .emplace(std::pair(standard_domain(function.domain()), function.name()), &function)
+             .emplace(std::tuple(standard_domain(function.domain()), function.name(),
+                                 overload_of(function)),
+                      &function)
              .second)
       return fail(fmt::format("function {} is defined twice", printable(function.name())));
   return functions;
 }
 
 const onnx::FunctionProto* Functions::find(const onnx::NodeProto& node) const {
-  const auto found = by_name_.find({standard_domain(node.domain()), node.op_type()});
+  const auto found =
+      by_name_.find({standard_domain(node.domain()), node.op_type(), overload_of(node)});
   return found == by_name_.end() ? nullptr : found->second;
 }
 

@@ -3,7 +3,7 @@
 
 #include <map>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "import/onnx/nodes/domain.hpp"
@@ -20,7 +20,8 @@ class Functions {
   const onnx::FunctionProto* find(const onnx::NodeProto& node) const;
 
  private:
-  std::map<std::pair<std::string, std::string>, const onnx::FunctionProto*> by_name_;
+  // By domain, name and overload.
+  std::map<std::tuple<std::string, std::string, std::string>, const onnx::FunctionProto*> by_name_;
 };
 
 // The body's nodes with the caller's attributes, or their defaults, in place of references to them,

@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 
 #include "import/onnx/ops.hpp"
+#include "ir/graph/size_functions.hpp"
 
 namespace attacca::import {
 namespace {
@@ -64,16 +65,37 @@ Expr running_sum(const Expr& x, int64_t axis, int64_t extent, const Expr& zero) 
   return sum;
 }
 
-// The same for an extent that is a symbol: each element against each.
-Expr running_sum_of_symbol(Node& node, const Expr& x, int64_t axis, const Shape& shape,
-                           const Expr& zero) {
+// The sum of what lies before each element of an axis whose extent is a symbol: each element
+// against each.
+Expr sum_of_earlier(Node& node, const Expr& x, int64_t axis, const Shape& shape, const Expr& zero) {
   const auto rank = static_cast<int64_t>(shape.size());
   const Dim& extent = shape[static_cast<size_t>(axis)];
   Shape wide = shape;
   wide.insert(wide.begin() + axis, 1);
-  const Expr before = emit(Op::Le, std::vector<Expr>{counting(node, extent, rank + 1, axis + 1),
+  const Expr before = emit(Op::Lt, std::vector<Expr>{counting(node, extent, rank + 1, axis + 1),
                                                      counting(node, extent, rank + 1, axis)});
   return reduce(Op::Sum, where(before, reshape(x, wide), zero), {axis + 1}, false);
+}
+
+// As running_sum for an extent that is a symbol: in blocks, to which the sums of the blocks before
+// them are added.
+Expr running_sum_of_symbol(Node& node, const Expr& x, int64_t axis, const Shape& shape,
+                           const Expr& zero) {
+  constexpr int64_t kBlock = 256;
+  const auto at = static_cast<size_t>(axis);
+  const Dim extent = shape[at], blocks = ir::floor_div(extent + (kBlock - 1), kBlock);
+  Shape missing = shape, blocked = shape, padded = shape;
+  missing[at] = blocks * kBlock - extent;
+  padded[at] = blocks * kBlock;
+  blocked[at] = blocks;
+  blocked.insert(blocked.begin() + axis + 1, kBlock);
+  const Expr within = running_sum(reshape(concat({x, broadcast_to(zero, missing)}, axis), blocked),
+                                  axis + 1, kBlock, zero);
+  Shape totals = blocked;
+  totals[at + 1] = 1;
+  const Expr earlier =
+      sum_of_earlier(node, slice_axis(within, axis + 1, kBlock - 1, kBlock), axis, totals, zero);
+  return slice_axis(reshape(within + earlier, padded), axis, 0, extent);
 }
 
 Expr flipped(const Expr& x, int64_t axis, const Dim& extent, bool reverse) {
@@ -363,7 +385,7 @@ Result<Outputs> cum_sum(Node& node) {
   if (node.integer("exclusive", 0) != 0) {
     Shape border = shape;
     border[static_cast<size_t>(axis)] = 1;
-    sum = concat({broadcast_to(zero, border), slice_axis(sum, axis, 0, extent - 1)}, axis);
+    sum = slice_axis(concat({broadcast_to(zero, border), sum}, axis), axis, 0, extent);
   }
   return flipped(sum, axis, extent, reverse);
 }

@@ -165,9 +165,12 @@ Result<Outputs> power(Node& node) {
   ATTACCA_TRY(std::vector<Value> values, all_inputs(node));
   if (values.size() != 2) return fail(fmt::format("{} inputs, wanted 2", values.size()));
   const DType base = node.dtype(values[0]), exponent = node.dtype(values[1]);
-  // The result has the base's type; a float exponent of an integer base computes in floats.
-  const DType compute = ir::is_float(base) || !ir::is_float(exponent) ? base : exponent;
-  if (node.constant_scalar(1) == 2.0 && node.rank(values[1]) <= node.rank(values[0]))
+  const std::optional<double> known = node.constant_scalar(1);
+  // The result has the base's type. Operands of two types are computed in f64, which represents
+  // every value of theirs that matters, but for a float to the power of a small number.
+  const bool small = ir::is_float(base) && known && std::fabs(*known) <= 64;
+  const DType compute = base == exponent || small ? base : DType::F64;
+  if (known == 2.0 && node.rank(values[1]) <= node.rank(values[0]))
     return emit(Op::Square, node.expr(values[0]));
   ATTACCA_TRY(values[0], cast(node.expr(values[0]), compute).value);
   ATTACCA_TRY(values[1], cast(node.expr(values[1]), compute).value);

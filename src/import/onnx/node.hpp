@@ -88,6 +88,9 @@ class Node {
 
   // Attributes; one of the wrong type is recorded and reported after the handler.
   const onnx::AttributeProto* attribute(std::string_view name) const;
+  // The same of a type. One of another type is an error of the node.
+  const onnx::AttributeProto* typed(std::string_view name,
+                                    onnx::AttributeProto::AttributeType type);
   int64_t integer(std::string_view name, int64_t otherwise);
   double real(std::string_view name, double otherwise);
   std::string text(std::string_view name, std::string otherwise);
@@ -95,9 +98,6 @@ class Node {
   const std::optional<Error>& attribute_error() const { return attribute_error_; }
 
  private:
-  const onnx::AttributeProto* typed(std::string_view name,
-                                    onnx::AttributeProto::AttributeType type);
-
   ir::Graph& graph_;
   const onnx::NodeProto& proto_;
   int64_t opset_;

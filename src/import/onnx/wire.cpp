@@ -115,22 +115,48 @@ Result<std::unique_ptr<onnx::ModelProto>> read_model(const std::string& path) {
   return parse_model(bytes);
 }
 
-std::vector<onnx::AttributeProto> default_attributes(const onnx::FunctionProto& function) {
-  constexpr uint64_t kAttributeProto = 11 << 3 | 2;
-  std::vector<onnx::AttributeProto> defaults;
-  std::string_view bytes = function.unknown_fields();
+namespace {
+
+// The bytes of each field of this number among those that the schema does not know. Later schemas
+// add only strings and messages.
+std::vector<std::string_view> newer_fields(std::string_view bytes, uint64_t number) {
+  std::vector<std::string_view> found;
   while (!bytes.empty()) {
     const auto key = varint(bytes);
-    if (!key || (*key & 7) != 2) break;  // later schemas add only strings and messages here
+    if (!key || (*key & 7) != 2) break;
     const auto length = varint(bytes);
     if (!length || *length > bytes.size()) break;
-    onnx::AttributeProto attribute;
-    if (*key == kAttributeProto &&
-        attribute.ParseFromArray(bytes.data(), static_cast<int>(*length)))
-      defaults.push_back(std::move(attribute));
+    if (*key >> 3 == number) found.push_back(bytes.substr(0, *length));
     bytes.remove_prefix(*length);
   }
+  return found;
+}
+
+std::string last_of(const std::vector<std::string_view>& texts) {
+  return texts.empty() ? std::string() : std::string(texts.back());
+}
+
+}  // namespace
+
+std::vector<onnx::AttributeProto> default_attributes(const onnx::FunctionProto& function) {
+  constexpr uint64_t kAttributeProto = 11;
+  std::vector<onnx::AttributeProto> defaults;
+  for (const std::string_view bytes : newer_fields(function.unknown_fields(), kAttributeProto)) {
+    onnx::AttributeProto attribute;
+    if (attribute.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+      defaults.push_back(std::move(attribute));
+  }
   return defaults;
+}
+
+std::string overload_of(const onnx::FunctionProto& function) {
+  constexpr uint64_t kOverload = 13;
+  return last_of(newer_fields(function.unknown_fields(), kOverload));
+}
+
+std::string overload_of(const onnx::NodeProto& node) {
+  constexpr uint64_t kOverload = 8;
+  return last_of(newer_fields(node.unknown_fields(), kOverload));
 }
 
 }  // namespace attacca::import

@@ -21,4 +21,8 @@ Result<std::unique_ptr<onnx::ModelProto>> read_model(const std::string& path);
 // schema).
 std::vector<onnx::AttributeProto> default_attributes(const onnx::FunctionProto& function);
 
+// Which of the functions of one name this is, or a node calls (`overload`, newer than the schema).
+std::string overload_of(const onnx::FunctionProto& function);
+std::string overload_of(const onnx::NodeProto& node);
+
 }  // namespace attacca::import

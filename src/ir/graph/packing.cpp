@@ -19,9 +19,10 @@ Status check(const Packing& packing) {
   const int64_t group = packing.group;
   if (group != 0 && (group < 64 || (group & (group - 1)) != 0))
     return fail(fmt::format("groups of {}", group), {},
-                "use 64, 128 or a larger power of two; 0 for one scale a row");
+                "use 64, 128 or a larger power of two, or one scale a row");
   if (packing.whole() && group == 64)
-    return fail("groups of 64 with scales of u8", {}, "use 128 or a larger power of two; 0");
+    return fail("groups of 64 with scales of u8", {},
+                "use 128 or a larger power of two, or one scale a row");
   if (packing.zeros && weights == DType::F8E4M3)
     return fail("zero points of f8e4m3 weights", {}, "leave them out");
   return {};

@@ -13,7 +13,14 @@ namespace {
 
 constexpr size_t kFirstPiece = 4096;
 
-Status check_length(uint64_t bytes, const std::string& path, const FileLimit& limit) {
+// Of what is no regular file, whose end may never come.
+constexpr uint64_t kMostOfAPipe = uint64_t{1} << 30;
+
+Status check_length(uint64_t bytes, uint64_t told, const std::string& path,
+                    const FileLimit& limit) {
+  if (bytes > told && bytes > kMostOfAPipe && kMostOfAPipe < limit.bytes)
+    return fail(fmt::format("{} has more than {} bytes and is no regular file", path, kMostOfAPipe),
+                {}, "write it to a file first");
   if (bytes <= limit.bytes) return {};
   return fail(fmt::format("{} has more than {} bytes", path, limit.bytes), {}, limit.fix);
 }
@@ -51,7 +58,7 @@ class OpenFile {
 Result<std::string> read_file(const std::string& path, const FileLimit& limit) {
   const OpenFile file(path);
   const uint64_t size = file.size();
-  ATTACCA_TRY_VOID(check_length(size, path, limit));
+  ATTACCA_TRY_VOID(check_length(size, size, path, limit));
   std::string bytes;
   bytes.reserve(size + kFirstPiece);
   // What follows the size that was told, nothing but for pipes, is read in growing pieces.
@@ -62,7 +69,7 @@ Result<std::string> read_file(const std::string& path, const FileLimit& limit) {
     if (got < 0) return fail(fmt::format("cannot read {}", path), {}, "check the path");
     bytes.resize(before + static_cast<size_t>(got));
     if (got == 0 && piece > 0) return bytes;
-    ATTACCA_TRY_VOID(check_length(bytes.size(), path, limit));
+    ATTACCA_TRY_VOID(check_length(bytes.size(), size, path, limit));
   }
 }
 

@@ -51,7 +51,8 @@ Result<Expr> activated(Node& node, const Expr& x) {
     std::vector<double> params = activation.params;
     constexpr std::string_view kNames[] = {"activation_alpha", "activation_beta"};
     for (size_t i = 0; i < params.size(); ++i) params[i] = node.real(kNames[i], params[i]);
-    if (const auto* given = node.attribute("activation_params"))  // FusedConv's
+    if (const auto* given =
+            node.typed("activation_params", onnx::AttributeProto::FLOATS))  // FusedConv's
       params.assign(given->floats().begin(), given->floats().end());
     if (params.size() != activation.params.size())
       return fail(fmt::format("{} activation_params of {}", params.size(), wanted));

@@ -216,7 +216,8 @@ Result<Outputs> einsum(Node& node) {
     ATTACCA_TRY(joint, product(node, joint, next, needed[i + 1]));
     ATTACCA_TRY(joint, summed(node, std::move(joint), needed[i + 1]));
   }
-  return arranged(node, joint, result);
+  // Products of 8-bit integers are of 32 bits. The result has the operands' type.
+  return cast(arranged(node, joint, result), node.dtype(terms[0].x));
 }
 
 }  // namespace attacca::import

@@ -110,7 +110,7 @@ Result<std::vector<GateActivation>> read_activations(Node& node, const Form& for
   std::vector<std::string> names;
   for (int64_t i = 0; i < directions; ++i)
     names.insert(names.end(), form.activations.begin(), form.activations.end());
-  if (const auto* given = node.attribute("activations")) {
+  if (const auto* given = node.typed("activations", onnx::AttributeProto::STRINGS)) {
     if (given->strings_size() != static_cast<int>(names.size()))
       return fail(fmt::format("{} activations, wanted {}", given->strings_size(), names.size()));
     names.assign(given->strings().begin(), given->strings().end());
