@@ -124,6 +124,8 @@ std::string serialize(const Epilogue& epilogue);
 uint64_t hash(const Epilogue& epilogue);
 
 // A name for a value: its own, else that of the output it is, else t7 for node 7.
+std::string node_name(const ir::Graph& graph, ir::Value value);
+// The same for a terminal: control characters are written as \xNN.
 std::string display_name(const ir::Graph& graph, ir::Value value);
 
 // For people: "silu(acc + row(bias)) * full(res)", one for each Store output, with the graph's

@@ -3,6 +3,7 @@
 #include "fmt/format.h"
 
 #include "epilogue/epilogue.hpp"
+#include "support/text/escaped.hpp"
 
 namespace attacca::epilogue {
 namespace {
@@ -160,6 +161,10 @@ std::string_view name(Role role) {
 }
 
 std::string display_name(const ir::Graph& graph, ir::Value value) {
+  return escaped(node_name(graph, value));
+}
+
+std::string node_name(const ir::Graph& graph, ir::Value value) {
   const std::string& name = graph[value].name;
   if (!name.empty()) return name;
   for (const ir::Output& output : graph.outputs())

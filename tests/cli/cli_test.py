@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import xml.dom.minidom
 
 import ml_dtypes
 import numpy as np
@@ -279,6 +280,23 @@ class Commands(Cli):
         self.assertEqual(code, 0, out + err)
         got = np.load(next((self.folder / "out").glob("*.npy")))
         np.testing.assert_array_equal(got[:, :8], x)
+
+    def test_control_characters_of_names_are_written_as_numbers(self):
+        graph = self.write("""graph "g\\x1b[2J"(x: f32[4]) {
+  return "\\x1b[2Jgone" = exp(x), "a\\x0anot fused:" = neg(x), "\\xff" = abs(x)
+}
+""", "names.attacca")
+        svg, page = self.folder / "names.svg", self.folder / "names.html"
+        self.assertEqual(attacca("explain", graph, "--svg", svg, "--html", page)[0], 0)
+        code, out, err = attacca("explain", graph)
+        self.assertEqual((code, err), (0, ""))
+        code, ran, err = attacca("run", graph, "--check")
+        self.assertEqual((code, err), (0, ""))
+        for text in (out, ran, svg.read_text(encoding="utf-8"), page.read_text(encoding="utf-8")):
+            self.assertEqual([c for c in text if ord(c) < 32 and c != "\n"], [])
+            self.assertIn("\\x1b[2J", text)
+            self.assertNotIn("a\nnot fused", text)
+        xml.dom.minidom.parse(str(svg))
 
     def test_explain_forms(self):
         graph = self.write(LINEAR)

@@ -9,6 +9,7 @@
 #include "fuse/explain/common.hpp"
 #include "fuse/explain/explain.hpp"
 #include "fuse/explain/overview.hpp"
+#include "support/text/escaped.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -67,7 +68,8 @@ class Page {
 
   Result<std::string> run() {
     ATTACCA_TRY_VOID(draw());
-    out_ = fmt::format(fmt::runtime(kHead), fmt::arg("title", html(partition_.graph.name)));
+    out_ =
+        fmt::format(fmt::runtime(kHead), fmt::arg("title", html(escaped(partition_.graph.name))));
     out_ += fmt::format("<p>{} ops in {} regions</p>\n<div class=\"picture\">{}</div>\n",
                         partition_.graph.size(), partition_.regions.size(), pictures_[0]);
     size_t picture = 1;

@@ -28,6 +28,8 @@ Error with_way_out(Error error, const RunArgs& args) {
 }
 
 Result<Job> prepare_job(const RunArgs& args) {
+  if (args.tune && args.device == "cpu")
+    return fail("there is nothing to tune on the CPU", "--tune", "leave it out");
   auto loaded = load_job(args.file, args.dims);
   if (!loaded) return tl::make_unexpected(with_way_out(loaded.error(), args));
   Job job = *std::move(loaded);

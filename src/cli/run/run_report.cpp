@@ -10,6 +10,7 @@
 #include "fuse/explain/explain.hpp"
 #include "support/files/draft_file.hpp"
 #include "support/progress.hpp"
+#include "support/text/escaped.hpp"
 #include "support/text/json.hpp"
 #include "tune/measure.hpp"
 
@@ -48,7 +49,7 @@ std::string check_line(const OutputCheck& check) {
   std::string line = fmt::format(
       "check {}: {}: largest error against f64: fused {:.3g}, op by op {:.3g} (largest value "
       "{:.3g}); {:.2g} of what the graph's roundings allow\n",
-      check.name, verdict.passed() ? "passed" : "FAILED", check.fused.largest,
+      escaped(check.name), verdict.passed() ? "passed" : "FAILED", check.fused.largest,
       check.unfused.largest, check.fused.scale, verdict.used);
   if (!verdict.passed())
     line += fmt::format("  {} of {} elements are outside the bound, the first: {}\n",

@@ -26,7 +26,7 @@ std::string ops_text(const ir::Graph& graph, const Region& region);
 // For Graphviz: in quotes; the beginning and the end of a long name, since exporters write the
 // whole path of a module; the colour of a region.
 std::string quoted(std::string_view text);
-std::string shortened(const std::string& name);
+std::string shortened(std::string_view full);  // a name, without control characters
 std::string_view colour(RegionKind kind);
 
 }  // namespace attacca::fuse

@@ -5,6 +5,7 @@
 #include "fuse/explain/common.hpp"
 #include "fuse/explain/explain.hpp"
 #include "fuse/explain/overview.hpp"
+#include "support/text/escaped.hpp"
 
 namespace attacca::fuse {
 
@@ -19,8 +20,9 @@ std::string quoted(std::string_view text) {
   return result + "\"";
 }
 
-std::string shortened(const std::string& name) {
+std::string shortened(std::string_view full) {
   constexpr size_t kMost = 40, kBegin = 12, kEnd = 25;
+  const std::string name = escaped(full);
   if (name.size() <= kMost) return name;
   // No character of several bytes is cut.
   const auto boundary = [&](size_t at) {
@@ -54,8 +56,8 @@ class Dot {
       if (shown(Value{id})) edges(Value{id});
     for (const ir::Output& output : graph_.outputs())
       out_ += fmt::format("  {0} [shape=plaintext, style=\"\", label={1}];\n  {2} -> {0};\n",
-                          quoted("out:" + output.name), quoted(shortened(output.name)),
-                          source(output.value, "o" + output.name));
+                          quoted("out:" + escaped(output.name)), quoted(shortened(output.name)),
+                          source(output.value, "o" + escaped(output.name)));
     return out_ + "}\n";
   }
 
@@ -79,7 +81,7 @@ class Dot {
         "digraph {} {{\n  rankdir=TB;\n  newrank=true;\n  node [shape=box, "
         "style=\"rounded,filled\", "
         "fillcolor=white, fontname=\"Helvetica\"];\n",
-        quoted(graph_.name));
+        quoted(escaped(graph_.name)));
   }
 
   bool shown(Value value) const { return live_[value.id] && !graph_[value].literal; }

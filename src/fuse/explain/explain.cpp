@@ -7,6 +7,7 @@
 
 #include "fuse/explain/common.hpp"
 #include "ir/text/text.hpp"
+#include "support/text/escaped.hpp"
 
 namespace attacca::fuse {
 
@@ -78,7 +79,7 @@ class Text {
   }
 
   std::string run() {
-    out_ = fmt::format("graph {}\n", graph_.name);
+    out_ = fmt::format("graph {}\n", escaped(graph_.name));
     for (size_t i = 0; i < partition_.regions.size(); ++i) add_region(i + 1, partition_.regions[i]);
     add_refusals();
     return std::move(out_);

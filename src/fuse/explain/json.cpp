@@ -46,7 +46,7 @@ class Writer {
  private:
   json::Value names(const std::vector<Value>& values) const {
     json::Value array = json::Value::array();
-    for (const Value value : values) array.push(display_name(graph_, value));
+    for (const Value value : values) array.push(epilogue::node_name(graph_, value));
     return array;
   }
 
@@ -68,7 +68,7 @@ class Writer {
     json::Value array = json::Value::array();
     for (const Value node : region.nodes)
       array.push(json::Value::object()
-                     .set("name", display_name(graph_, node))
+                     .set("name", epilogue::node_name(graph_, node))
                      .set("op", name(graph_[node].op)));
     return array;
   }
@@ -76,7 +76,7 @@ class Writer {
   json::Value kernel_json(Value value) const {
     const ir::KernelCall& call = graph_[value].get<ir::KernelAttrs>().call;
     return json::Value::object()
-        .set("node", display_name(graph_, value))
+        .set("node", epilogue::node_name(graph_, value))
         .set("file", call.file)
         .set("entry", call.entry)
         .set("type", to_string(graph_.type(value)))
@@ -85,7 +85,7 @@ class Writer {
 
   json::Value gemm_json(const Gemm& gemm) const {
     json::Value entry = json::Value::object();
-    entry.set("node", display_name(graph_, gemm.node))
+    entry.set("node", epilogue::node_name(graph_, gemm.node))
         .set("batch", json_of(gemm.batch))
         .set("m", json_of(gemm.m))
         .set("n", json_of(gemm.n))
@@ -95,28 +95,29 @@ class Writer {
         .set("b", operand_json(gemm.b));
     if (gemm.groups)
       entry.set("groups", json_of(gemm.groups->count))
-          .set("offsets", display_name(graph_, gemm.groups->source));
+          .set("offsets", epilogue::node_name(graph_, gemm.groups->source));
     return entry;
   }
 
   json::Value operand_json(const GemmOperand& operand) const {
     json::Value entry = json::Value::object();
-    entry.set("source", display_name(graph_, operand.source)).set("dtype", name(operand.dtype));
+    entry.set("source", epilogue::node_name(graph_, operand.source))
+        .set("dtype", name(operand.dtype));
     add_access(entry, operand.access);
     add_rows(entry, operand.rows);
     if (const auto& codes = operand.codes) {
-      const std::string scales = display_name(graph_, codes->scales);
+      const std::string scales = epilogue::node_name(graph_, codes->scales);
       if (codes->format.mxfp4)
         entry.set("mxfp4_scales", scales);
       else
         entry.set("codes", to_string(codes->format)).set("code_scales", scales);
-      if (codes->zeros) entry.set("code_zeros", display_name(graph_, *codes->zeros));
+      if (codes->zeros) entry.set("code_zeros", epilogue::node_name(graph_, *codes->zeros));
     }
     return entry;
   }
 
   void add_rows(json::Value& entry, const std::optional<epilogue::RowIndex>& rows) const {
-    if (rows) entry.set("rows", display_name(graph_, rows->source));
+    if (rows) entry.set("rows", epilogue::node_name(graph_, rows->source));
   }
 
   static void add_access(json::Value& entry, const epilogue::Access& access) {
@@ -144,7 +145,7 @@ class Writer {
           .set("column_offset", json_of(input.column_offset))
           .set("column_step", input.column_step)
           .set("rounded", name(input.rounded));
-    entry.set("source", display_name(graph_, input.source));
+    entry.set("source", epilogue::node_name(graph_, input.source));
     add_access(entry, input.access);
     add_rows(entry, input.rows);
     if (input.group_stride) entry.set("group_stride", json_of(*input.group_stride));
@@ -156,20 +157,21 @@ class Writer {
     static constexpr std::string_view kKinds[] = {"store",       "row_reduce",  "column_reduce",
                                                   "full_reduce", "scatter_add", "batch_reduce"};
     json::Value entry = json::Value::object();
-    entry.set("name", display_name(graph_, output.result))
+    entry.set("name", epilogue::node_name(graph_, output.result))
         .set("kind", kKinds[static_cast<size_t>(output.kind)])
         .set("dtype", name(output.dtype))
         .set("expression", print(epilogue, graph_, output));
     add_access(entry, output.access);
     add_rows(entry, output.rows);
-    if (output.rows) entry.set("base", display_name(graph_, output.base));
+    if (output.rows) entry.set("base", epilogue::node_name(graph_, output.base));
     return entry;
   }
 
   json::Value refusal_json(const Refusal& refusal) const {
     const auto region = numbers_.find(refusal.region_root);
     json::Value entry = json::Value::object();
-    entry.set("node", display_name(graph_, refusal.node)).set("op", name(graph_[refusal.node].op));
+    entry.set("node", epilogue::node_name(graph_, refusal.node))
+        .set("op", name(graph_[refusal.node].op));
     entry.set("region", region == numbers_.end() ? json::Value() : json::Value(region->second));
     return entry.set("reason", refusal.reason);
   }

@@ -7,6 +7,7 @@
 #include "fmt/ranges.h"
 
 #include "fuse/explain/common.hpp"
+#include "support/text/escaped.hpp"
 
 namespace attacca::fuse {
 namespace {
@@ -155,9 +156,9 @@ class Overview {
   void result(const ir::Output& output) {
     const auto maker = makers_.find(output.value);
     if (maker == makers_.end()) return;
-    line(fmt::format("{} [shape=plaintext, style=\"\", label={}]", quoted("out:" + output.name),
-                     quoted(shortened(output.name))));
-    line(fmt::format("r{} -> {}", drawn(maker->second), quoted("out:" + output.name)));
+    line(fmt::format("{} [shape=plaintext, style=\"\", label={}]",
+                     quoted("out:" + escaped(output.name)), quoted(shortened(output.name))));
+    line(fmt::format("r{} -> {}", drawn(maker->second), quoted("out:" + escaped(output.name))));
   }
 
   void line(const std::string& text) {

@@ -167,9 +167,7 @@ Status Parser::constant_number(const Token& open, const Operand& number, Operand
   ATTACCA_TRY_VOID(expect(","));
   ATTACCA_TRY(const DType dtype, this->dtype());
   ATTACCA_TRY_VOID(close(")", open));
-  Number value = *number.number();  // a float is rounded, as an element of a constant tensor is
-  if (is_float(dtype)) value.value = round_to(dtype, value.value);
-  ATTACCA_TRY(into.of, literal(graph_, source_, number.offset, value, dtype));
+  ATTACCA_TRY(into.of, literal(graph_, source_, number.offset, *number.number(), dtype));
   return {};
 }
 
