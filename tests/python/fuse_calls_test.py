@@ -5,6 +5,7 @@ import enum
 import pickle
 import unittest
 from typing import Annotated
+from unittest import mock
 
 import numpy as np
 import torch
@@ -249,6 +250,34 @@ class Calls(unittest.TestCase):
             squared(X.as_subclass(Logged))
         for x in (torch.nn.Parameter(X, requires_grad=False), X.as_subclass(Plain)):
             torch.testing.assert_close(squared(x), X * X)
+
+    def test_repeated_calls_are_not_bound_again(self):
+        def scaled(x, w, factor=2.0):
+            return torch.relu(x @ w) * factor
+
+        fused = attacca.fuse(scaled)
+        for x, w in ((X, W), (X.double(), W.double()), (X.T.contiguous().T, W)):
+            self.compare(fused(x, w), scaled(x, w))
+        unbound = mock.patch("attacca._trace.fused.bind", side_effect=AssertionError("bound"))
+        with unbound:
+            for x, w in ((X + 1, W), (X.double(), W.double()), (X.T.contiguous().T, W - 1)):
+                self.compare(fused(x, w), scaled(x, w))
+            out = torch.empty(4, 8)
+            for call in (lambda: fused(X, W, 2.0), lambda: fused(X, w=W), lambda: fused(X[:2], W),
+                         lambda: fused(X, W, out=out), lambda: fused(X.numpy(), W.numpy())):
+                with self.assertRaisesRegex(AssertionError, "bound"):
+                    call()
+        self.assertIs(fused(X, W, out=out), out)
+        with unbound:
+            self.assertIs(fused(X + 1, W, out=out), out)
+        self.compare(out, scaled(X + 1, W))
+        with self.assertRaisesRegex(attacca.Error, "gradient"):
+            fused(X.clone().requires_grad_(), W)
+        # What returns another structure, or depends on a constant, is never taken from the cache.
+        other = attacca.fuse(lambda x, k=1.0: (x * k,))
+        for k in (1.0, 2.0, 1.0):
+            self.compare(other(X, k), (X * k,))
+            self.compare(other(X), (X * 1.0,))
 
     def test_fused_functions_call_each_other(self):
         @attacca.fuse

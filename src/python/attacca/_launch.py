@@ -91,13 +91,15 @@ class Engine:
         self.cache = _core.CallCache()
         self._instances: OrderedDict[Any, Ready] = OrderedDict()
 
-    def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any) -> Any:
+    def call(self, inputs: Sequence[Any], named: Mapping[str, Any], out: Any,
+             also: _core.CallCache | None = None) -> Any:
         """Runs the plan on tensors; arguments, results and errors are those of
-        :meth:`attacca.Plan.__call__`."""
+        :meth:`attacca.Plan.__call__`. ``also``: a cache of the caller's to which the call is
+        added."""
         given = inputs
         if named or len(given) != self.input_count:
             given = self.signature.arranged(list(given), named)
-        known = self.cache.run(given, out)
+        known = self.cache.run(given, out) if also is None else None
         if known is not None:
             return known
         frameworks = [of(tensor) for tensor in given]
@@ -107,7 +109,8 @@ class Engine:
         into = None if outs is None else self._writable(outs)
         main = frameworks[0] if frameworks else of(outs[0]) if outs else Numpy
         results, ready = self.run(views, main, outs, into)
-        self.remember(self.cache, given, out, range(len(given)), main, views, ready)
+        for cache in (self.cache, *([] if also is None else [also])):
+            self.remember(cache, given, out, range(len(given)), main, views, ready)
         return results if len(results) > 1 or isinstance(out, (list, tuple)) else results[0]
 
     def remember(self, cache: _core.CallCache, given: Sequence[Any], out: Any,

@@ -1,6 +1,7 @@
 """Plans: compiled graphs that are called with tensors."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import _arguments, _core, _dispatch
@@ -182,3 +183,8 @@ class Instance:
         return tuple(Decision(d.candidate, d.source, d.seconds, d.unfused_seconds, d.together,
                               d.remark)
                      for d in self._core.decisions())
+
+
+def run_remembering(plan: Plan, tensors: Sequence[Any], out: Any, cache: _core.CallCache) -> Any:
+    """Runs a plan on its inputs, and adds the call to a cache of the caller's."""
+    return plan._engine.call(tensors, {}, out, cache)

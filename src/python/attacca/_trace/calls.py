@@ -242,4 +242,5 @@ def unknown(name: str) -> Error:
     near = difflib.get_close_matches(name, names, 1)
     return Error(f"{name} is not known while tracing", name,
                  f"did you mean {near[0]}?" if near
-                 else "write it with functions that attacca.fuse knows")
+                 else "write it with functions that attacca.fuse knows (docs/python.md), or give "
+                      "the whole function to torch.compile(backend=\"attacca\")")
