@@ -123,7 +123,7 @@ void add_explain(CLI::App& app, ExplainArgs& args, Action& action) {
   add_batch_invariant(command, args.batch_invariant);
   command->add_flag("--unfused", args.unfused, "Show the op-by-op path instead");
   add_json(command, args.json);
-  command->add_flag("--dot", args.dot, "Print a Graphviz graph");
+  command->add_flag("--dot", args.dot, "Print a Graphviz graph")->excludes("--json");
   command->add_option("--svg", args.svg, "Draw to this file (needs dot)")->check(kNotEmpty);
   command->add_option("--html", args.html, "Write a page whose regions open (needs dot)")
       ->check(kNotEmpty);
@@ -401,6 +401,11 @@ std::vector<std::string> expression_last(const CLI::App& command, std::vector<st
 }
 
 void parse(CLI::App& app, std::vector<std::string> args) {
+  const auto is_named = [&](const CLI::App* command) { return command->check_name(args[0]); };
+  const std::vector<CLI::App*> commands = app.get_subcommands({});
+  if (!args.empty() && !args[0].starts_with('-') &&
+      std::none_of(commands.begin(), commands.end(), is_named))
+    throw CLI::ExtrasError({args[0]});
   if (!args.empty() && args[0] == "fold")
     args = expression_last(*app.get_subcommand("fold"), std::move(args));
   std::reverse(args.begin(), args.end());  // CLI11 takes them in reverse

@@ -67,6 +67,13 @@ class Output(Process):
                     preexec_fn=lambda streams=streams: [os.close(each) for each in streams])
                 self.assertEqual(code, 2, command)
 
+    def test_usage_that_is_wrong_is_named(self):
+        for command, said in [(("foo",), "foo"), (("expalin", self.graph), "expalin"),
+                              (("explain", self.graph, "--json", "--dot"), "--json")]:
+            code, out, err = self.attacca(*command)
+            self.assertEqual((code, out), (2, ""), command)
+            self.assertIn(said, err)
+
     def test_what_never_ends_is_refused(self):
         code, _, err = self.attacca("explain", "/dev/zero")
         self.assertEqual(code, 2)
