@@ -328,7 +328,6 @@ typedef struct attacca_decision {
   const char* source;
   double seconds; /* where known, else 0 */
   double unfused_seconds;
-  const char* remark; /* why it was not measured, or what failed; "": nothing did */
 } attacca_decision;
 
 ATTACCA_API size_t attacca_instance_decision_count(const attacca_instance* instance);
@@ -338,6 +337,9 @@ ATTACCA_API attacca_status* attacca_instance_decision(const attacca_instance* in
  * launched together. 1: it alone; 0: there is no such decision. */
 ATTACCA_API int32_t attacca_instance_decision_together(const attacca_instance* instance,
                                                        size_t index);
+/* Why it was not measured, or what failed; "": nothing did; NULL: there is no such decision. */
+ATTACCA_API const char* attacca_instance_decision_remark(const attacca_instance* instance,
+                                                         size_t index);
 /* All decisions, with every candidate that was timed and every one that was left out. */
 ATTACCA_API attacca_status* attacca_instance_decisions_json(const attacca_instance* instance,
                                                             attacca_bytes** json);

@@ -527,7 +527,8 @@ class Instance {
       attacca_decision made = {};
       if (!Status(attacca_instance_decision(handle(), i, &made))) break;
       all.push_back({made.candidate, made.source, made.seconds, made.unfused_seconds,
-                     attacca_instance_decision_together(handle(), i), made.remark});
+                     attacca_instance_decision_together(handle(), i),
+                     attacca_instance_decision_remark(handle(), i)});
     }
     return all;
   }

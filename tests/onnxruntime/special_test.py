@@ -127,6 +127,26 @@ class Overloads(unittest.TestCase):
                 attacca.compile(model(called))
 
 
+class Scatters(unittest.TestCase):
+    def test_many_additions(self) -> None:
+        rng = np.random.default_rng(2)
+        for name, dtype in (("float", np.float32), ("int64", np.int64), ("double", np.float64)):
+            model = onnx.parser.parse_model(
+                f'<ir_version: 9, opset_import: ["" : 18]> g ({name}[N, 3] x, int64[U, 3] i, '
+                f"{name}[U, 3] u, int64[V, 1] j, {name}[V, 3] v) => "
+                f"({name}[N, 3] y, {name}[N, 3] z)"
+                ' { y = ScatterElements <axis = 0, reduction = "add"> (x, i, u) '
+                'z = ScatterND <reduction = "add"> (x, j, v) }')
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            plan = attacca.compile(model)
+            for rows, count in ((5, 4), (1, 9), (2000, 30_000)):
+                x, u, v = (rng.integers(-4, 4, (n, 3)).astype(dtype) for n in (rows, count, count))
+                i, j = (rng.integers(-rows, rows, (count, n)) for n in (3, 1))
+                given = {"x": x, "i": i, "u": u, "j": j, "v": v}
+                for got, want in zip(plan(**given), session.run(None, given), strict=True):
+                    np.testing.assert_array_equal(got, want)
+
+
 class CumulativeSums(unittest.TestCase):
     def test_along_symbols(self) -> None:
         rng = np.random.default_rng(1)

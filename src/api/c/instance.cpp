@@ -174,9 +174,14 @@ attacca_status* attacca_instance_decision(const attacca_instance* instance, size
                   "index", "count from 0");
     const attacca::run::Decision& made = instance->instance->decisions()[index];
     *decision = {instance->candidates[index].c_str(), to_string(made.source).data(), made.seconds,
-                 made.unfused_seconds, made.remark.c_str()};
+                 made.unfused_seconds};
     return {};
   });
+}
+
+const char* attacca_instance_decision_remark(const attacca_instance* instance, size_t index) {
+  if (index >= attacca_instance_decision_count(instance)) return nullptr;
+  return instance->instance->decisions()[index].remark.c_str();
 }
 
 int32_t attacca_instance_decision_together(const attacca_instance* instance, size_t index) {

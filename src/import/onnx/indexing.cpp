@@ -179,8 +179,22 @@ constexpr ScatterReduction kScatterReductions[] = {
     {"min", Op::ReduceMin, Op::Min, std::nullopt},
 };
 
-// x [R, I] reduced with the updates [U, I] whose place `at` [U, I or 1] is a row of x: each row is
-// compared with all places. Other places have no effect.
+// x [R, I] with the updates [U, I] added to the rows at [U, I or 1].
+Expr scatter_added(Node& node, const Expr& x, const Expr& at, const Expr& updates) {
+  const Shape rows = node.shape(*x.value), given = node.shape(*updates.value);
+  const auto added = [](const Expr& to, const Expr& index, const Expr& rows_of_updates) {
+    return emit(Op::ScatterAdd, std::vector<Expr>{to, index, rows_of_updates});
+  };
+  if (node.shape(*at.value)[1].is(1)) return added(x, reshape(at, {given[0]}), updates);
+  const Expr place = at * number_of(node, rows[1]) + counting(node, rows[1], 2, 1);
+  const Dim count = given[0] * given[1];
+  return reshape(
+      added(reshape(x, {rows[0] * rows[1]}), reshape(place, {count}), reshape(updates, {count})),
+      rows);
+}
+
+// x [R, I] reduced with the updates [U, I] whose place `at` [U, I or 1] is a row of x. But for
+// sums, each row is compared with all places, and other places have no effect.
 Result<Expr> scatter_reduced(Node& node, const Expr& x, const Expr& at, const Expr& updates) {
   constexpr int64_t kMostPairs = int64_t{1} << 28;
   const std::string wanted = node.text("reduction", "none");
@@ -193,6 +207,7 @@ Result<Expr> scatter_reduced(Node& node, const Expr& x, const Expr& at, const Ex
     if (!each->value) return tl::make_unexpected(each->value.error());
   const Shape rows = node.shape(*x.value), given = node.shape(*updates.value);
   if (given[0].is(0)) return x;
+  if (found->with == Op::Add) return scatter_added(node, x, at, updates);
   const Dim pairs = rows[0] * given[0] * rows[1];
   if (pairs.overflowed() || pairs.maybe_value().value_or(0) > kMostPairs)
     return fail(fmt::format("reduction={} of {} updates at {} places", wanted,

@@ -254,7 +254,7 @@ def _failure(finished: task.Finished, machine: Machine) -> str:
         return (f"tuned on {finished.node}, whose GPU and tools are {finished.machine.device}, "
                 f"{finished.machine.tools}, and not {machine.device}, {machine.tools}")
     remark: str = finished.found.get("remark", "")
-    return remark
+    return remark.removeprefix("not measured: ")
 
 
 def _said(finished: task.Finished, outcome: Outcome) -> str:
