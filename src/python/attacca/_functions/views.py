@@ -169,9 +169,8 @@ def _expand(call: Call, self: Any, size: Any) -> Made:
     return call.broadcast_to(self, sizes)
 
 
-def concatenated(call: Call, tensors: Sequence[Any], axis: int) -> Made:
-    """Tensors one after another along an axis, in the dtype of the call's result."""
-    dtype = call.result
+def concatenated(call: Call, tensors: Sequence[Any], axis: int, dtype: str) -> Made:
+    """Tensors one after another along an axis."""
     def sizes() -> Sequence[int]:
         found = list(call.sizes(tensors[0]))
         extents = [call.sizes(t)[axis] for t in tensors]
@@ -190,4 +189,4 @@ def _cat(call: Call, tensors: Any, dim: Any = 0) -> Made:
         raise Refused("the argument tensors: their ranks differ")
     if not call.sizes(tensors[0]):
         raise Refused("the argument tensors: scalars")
-    return concatenated(call, tensors, axis_of(call, tensors[0], dim))
+    return concatenated(call, tensors, axis_of(call, tensors[0], dim), call.result)

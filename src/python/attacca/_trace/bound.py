@@ -105,12 +105,7 @@ def default_dtype(device: str) -> Any:
 
 def _is_constant(value: Any) -> bool:
     """Whether an argument becomes a constant of the graph."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return True
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, (numpy.bool_, numpy.integer, numpy.floating)):
-        return True
-    return (not isinstance(value, (types.ModuleType, type)) and not _frameworks.is_tensor(value)
+    return (not _frameworks.is_tensor(value) and not isinstance(value, (types.ModuleType, type))
             and is_constant(value))
 
 

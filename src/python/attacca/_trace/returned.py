@@ -24,9 +24,10 @@ class Returned(NamedTuple):
     def kind(self) -> str:
         """ "tuple" or "list" of tensors; of others ""."""
         whole = self.structure
-        flat = isinstance(whole, Branch) and whole.kind in (tuple, list) and set(
-            whole.parts) == {LEAF} and all(leaf is _TENSOR for leaf in self.leaves)
-        return whole.kind.__name__ if flat and isinstance(whole, Branch) else ""
+        if not isinstance(whole, Branch) or whole.kind not in (tuple, list):
+            return ""
+        flat = set(whole.parts) == {LEAF} and all(leaf is _TENSOR for leaf in self.leaves)
+        return whole.kind.__name__ if flat else ""
 
     def of(self, results: Any) -> Any:
         """The function's result with these tensors, a plan's result."""

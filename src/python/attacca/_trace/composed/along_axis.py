@@ -9,6 +9,7 @@ from typing import Any
 
 from ..._functions.table import Refused
 from ..._functions.values import FLOATS, INTEGERS, fixed, integers, literal
+from ..._functions.views import concatenated
 from .table import Composer, composes
 
 _NOWHERE = 1 << 62  # a place that no tensor has, which a gather reports
@@ -47,9 +48,8 @@ def _arg_extreme(call: Composer, self: Any, dim: Any = None, keepdim: Any = Fals
     if call.framework == "torch" and call.dtype(self) == "bool":
         raise Refused("an operand of dtype bool")
     op, rank = f"reduce_{call.name[-3:]}", len(call.sizes(self))
-    x, axis = (call.flat(self), 0) if dim is None or not rank else (self, call.axis(self, dim))
-    if not rank and dim is not None:
-        call.axis(self, dim)
+    axis = 0 if dim is None else call.axis(self, dim)
+    x = call.flat(self) if dim is None or not rank else self
     _, places = _extreme_with_place(call, x, axis, op, keepdim and bool(rank) and dim is not None)
     if dim is None and keepdim:
         return call.reshaped(places, [1] * rank)
@@ -173,9 +173,8 @@ def _running(call: Composer, x: Any, dim: Any,
         while step < extent:
             later = combine(call.range(x, axis, step, extent),
                             call.range(x, axis, 0, extent - step))
-            first = call.text(call.range(x, axis, 0, step))
-            x = call.keep(f"concat({first}, {call.text(later)}, axis={axis})", call.dtype(x),
-                          call.sizes(x))
+            x = call.made(concatenated(call, [call.range(x, axis, 0, step), later], axis,
+                                       call.dtype(x)), call.dtype(x))
             step *= 2
     return call.cast(x, call.result)
 

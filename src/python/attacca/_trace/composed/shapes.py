@@ -28,7 +28,7 @@ def _joined(call: Composer, tensors: Sequence[Any], axis: int) -> Any:
         if [e for i, e in enumerate(call.sizes(x)) if i != axis] != [
                 e for i, e in enumerate(sizes) if i != axis]:
             raise Refused("the argument tensors: their shapes differ")
-    return call.made(concatenated(call, tensors, axis), call.result)
+    return call.made(concatenated(call, tensors, axis, call.result), call.result)
 
 
 def _all_tensors(call: Composer, tensors: Any) -> list[Any]:

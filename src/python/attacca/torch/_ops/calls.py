@@ -117,13 +117,6 @@ def _fused_results(identity: str, frameworks: str, names: str, *given: Any) -> l
     return list(results) if isinstance(results, tuple) else [results]
 
 
-def _kind_of(identity: str) -> str:
-    return kind_of(identity)
-
-
-_kind_of._dynamo_marked_constant = True  # type: ignore[attr-defined]
-
-
 def _number(value: Any) -> Any:
     """A symbolic number of torch as its value here, which becomes a constant of the graph."""
     kinds: list[tuple[type, type]] = [(torch.SymBool, bool), (torch.SymInt, int),
@@ -172,6 +165,11 @@ def constant(function: _Function) -> _Function:
     does."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+@constant
+def _kind_of(identity: str) -> str:
+    return kind_of(identity)
 
 
 @constant
