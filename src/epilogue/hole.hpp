@@ -29,9 +29,10 @@
 //
 // What has no slot goes through the context (templates/abi.h): the body loads or stores it itself,
 // at any stride and any alignment of its dtype, and must not touch elements outside context->rows
-// and context->columns: a kernel may call its hole for those too. So does an input whose rows an
-// index names, and the index: the body reads the index at its row, then the element of the row that
-// it names.
+// and context->columns. A kernel may call its hole for elements outside; that of a grouped product
+// gives a row outside in place of one that another tile computes. An input whose rows an index
+// names goes through the context too, and so does the index: the body reads the index at its row,
+// then the element of the row that it names.
 #pragma once
 
 #include <cstdint>

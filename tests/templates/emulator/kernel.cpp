@@ -73,6 +73,7 @@ float accumulator(uint32_t bits) {
 // The test's epilogue, which problem.cpp repeats: the accumulator, and every operand and
 // coordinate with a weight of its own (with accumulators_alone no coordinate). 16-bit operands are
 // bf16, 32-bit ones f32, vectors unsigned integers, an 8-bit result the low byte of a whole number.
+// It stores its f32 values through the context too.
 attacca_results attacca_hole(HOLE_PARAMETERS) {
   float x[2];
   const bool alone = attacca::emulator::accumulators_alone;
@@ -132,7 +133,7 @@ attacca_results attacca_hole(HOLE_PARAMETERS) {
       results.word[word] = std::max(results.word[word], std::bit_cast<uint32_t>(std::fabs(x[i])));
 #endif
   const attacca_operand& out = context->operand[0];
-  for (int i = 0; kResults == 0 && i < 2 && column + i < context->columns; ++i)
+  for (int i = 0; out.pointer && i < 2 && row < context->rows && column + i < context->columns; ++i)
     static_cast<float*>(out.pointer)[batch * out.batch_stride + row * out.row_stride +
                                      (column + i) * out.column_stride] = x[i];
   return results;

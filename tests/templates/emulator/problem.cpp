@@ -496,10 +496,9 @@ Problem::Problem(const Kernel& kernel, int m, int n, int k, int batch, uint32_t 
     output_[i] = output(info_.result_bits[i]);
     arguments_.result[i] = output_[i].view;
   }
-  if (count(info_.result_bits) == 0) {
-    output_[0] = output(32);
-    arguments_.context.operand[0] = output_[0].view;
-  }
+  stored_ = output(32);
+  arguments_.context.operand[0] = stored_.view;
+  if (info_.grouped) arguments_.context.operand[0].batch_stride = 0;
   if (info_.maxima > 0 && random_() % 3 != 0) arguments_.maximum = &maximum_;
   for (int i = 0; i < info_.rows; ++i) {
     row_[i] = make_vector(n);
@@ -573,31 +572,38 @@ bool Problem::maximum_as_expected(std::string& difference) const {
   return false;
 }
 
+// Of every byte from the expected values plus `added`; empty: there is none.
+std::string Problem::difference_of(const Operand& output, int bits, float added) const {
+  std::vector<uint8_t> expected(output.bytes.size(), kPoison);
+  const int64_t before = static_cast<const uint8_t*>(output.view.pointer) - output.bytes.data();
+  for (int batch = 0; batch < arguments_.batch; ++batch)
+    for (int m = 0; m < arguments_.m; ++m)
+      for (int n = 0; n < arguments_.n; ++n)
+        write(expected.data() + before, offset(output.view, batch, m, n), bits / 8,
+              encode(value(batch, m, n) + added, bits));
+  for (int64_t at = 0; at < static_cast<int64_t>(expected.size()); at += bits / 8) {
+    const uint32_t want = read(expected.data() + at, 0, bits / 8);
+    const uint32_t got = read(output.bytes.data() + at, 0, bits / 8);
+    if (want == got || (std::isnan(decode(want, bits)) && std::isnan(decode(got, bits)))) continue;
+    return fmt::format("element {} of its memory: {} ({:#x}), not {} ({:#x})",
+                       (at - before) / (bits / 8), decode(got, bits), got, decode(want, bits),
+                       want);
+  }
+  return "";
+}
+
 bool Problem::outputs_as_expected(std::string& difference) const {
   if (!maximum_as_expected(difference)) return false;
-  const int results = count(info_.result_bits);
-  for (int i = 0; i < std::max(results, 1); ++i) {
-    const int bits = results == 0 ? 32 : info_.result_bits[i];
-    const Operand& output = output_[i];
-    std::vector<uint8_t> expected(output.bytes.size(), kPoison);
-    const int64_t before = static_cast<const uint8_t*>(output.view.pointer) - output.bytes.data();
-    for (int batch = 0; batch < arguments_.batch; ++batch)
-      for (int m = 0; m < arguments_.m; ++m)
-        for (int n = 0; n < arguments_.n; ++n)
-          write(expected.data() + before, offset(output.view, batch, m, n), bits / 8,
-                encode(value(batch, m, n) + static_cast<float>(i), bits));
-    for (int64_t at = 0; at < static_cast<int64_t>(expected.size()); at += bits / 8) {
-      const uint32_t want = read(expected.data() + at, 0, bits / 8);
-      const uint32_t got = read(output.bytes.data() + at, 0, bits / 8);
-      if (want == got || (std::isnan(decode(want, bits)) && std::isnan(decode(got, bits))))
-        continue;
-      difference =
-          fmt::format("result {}, element {} of its memory: {} ({:#x}), not {} ({:#x})", i,
-                      (at - before) / (bits / 8), decode(got, bits), got, decode(want, bits), want);
+  for (int i = 0; i < count(info_.result_bits); ++i) {
+    difference = difference_of(output_[i], info_.result_bits[i], static_cast<float>(i));
+    if (!difference.empty()) {
+      difference = fmt::format("result {}, {}", i, difference);
       return false;
     }
   }
-  return true;
+  difference = difference_of(stored_, 32, 0);
+  if (!difference.empty()) difference = "stored by the hole, " + difference;
+  return difference.empty();
 }
 
 }  // namespace attacca::emulator

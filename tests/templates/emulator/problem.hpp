@@ -62,6 +62,7 @@ class Problem {
   float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
   bool maximum_as_expected(std::string& difference) const;
+  std::string difference_of(const Operand& output, int bits, float added) const;
 
   const attacca_info info_;
   std::mt19937 random_;
@@ -70,6 +71,7 @@ class Problem {
   bool whole_ = false;  // all operands allow whole chunks
   attacca_gemm_arguments arguments_{};
   Operand a_, b_, b1_, scale_a_, scale_b_, scale_b1_, full_[4], output_[2];
+  Operand stored_;                   // by the hole, through the context
   std::vector<int32_t> ends_;        // of a grouped product's groups, with others between them
   std::vector<int64_t> group_ends_;  // what these mean
   std::vector<int64_t> named_;       // the index of A's rows, with others between them

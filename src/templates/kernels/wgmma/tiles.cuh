@@ -69,6 +69,12 @@ __device__ __forceinline__ int end_of_rows(const Params&, const PlaceOf<true>& a
   return at.end;
 }
 
+// The row that the hole is told: for one behind the tile's last row, a row outside the result, so
+// that what the hole itself stores does not reach the next group's rows.
+__device__ __forceinline__ int hole_row(const Params& params, const Place& at, int row) {
+  return !kGrouped || row < end_of_rows(params, at) ? row : params.m;
+}
+
 // The matrix of B that a tile is multiplied by.
 __device__ __forceinline__ int matrix_of(const PlaceOf<false>& at) {
   return at.batch;

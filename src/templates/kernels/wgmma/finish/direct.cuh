@@ -160,8 +160,8 @@ struct DirectFinish : WarpBoxes {
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const int m = row + i % 2 * 8, n = first + i / 2 * 8;
-      const attacca_results all =
-          call_hole(arguments[i], m, n, operand_batch(params, at), &params.operands.context);
+      const attacca_results all = call_hole(arguments[i], hole_row(params, at, m), n,
+                                            operand_batch(params, at), &params.operands.context);
       result[i] = all.word[0];
       if constexpr (kMaxima > 0)
         if (m < end_of_rows(params, at) && n < params.n)

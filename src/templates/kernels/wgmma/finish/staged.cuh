@@ -146,7 +146,7 @@ __device__ __forceinline__ void finish_whole_slice(const Params& params, const P
 #pragma unroll
     for (int pair = 0; pair < kChunk / 2; ++pair) {
       const attacca_results results =
-          call_hole(pair_arguments(inputs[i], pair, accumulators), min(row_of(i), end - 1),
+          call_hole(pair_arguments(inputs[i], pair, accumulators), hole_row(params, at, row_of(i)),
                     column + 2 * pair, batch, &operands.context);
       keep_pair<0>(results.word, pair, first[i]);
       keep_pair<1>(results.word, pair, second[i]);
