@@ -142,9 +142,9 @@ RESULTS = [
     "8-bit floats from 1024 rows on, on an H100 (2026-11-25), of the speed of cuBLASLt's product "
     "of the same factors: [0.90 to 0.96](gpu-scaled-blocks.md) with scales of blocks, 0.89 to 0.93 "
     "with one scale a tensor, 0.93 to 1.09 with `fast=true`.",
-    "Products that are one with a collective, on two H200s (2026-11-28), from 2048 rows on: [1.51 "
-    "over NCCL](tensor-parallel.md), 1.28 over PyTorch's overlapped ops; with fewer rows 1.33 over "
-    "NCCL, at worst 1.08.",
+    "Products that are one with a collective, on two H200s (2026-11-30), from 2048 rows on: [1.51 "
+    "over NCCL](tensor-parallel.md), 1.30 over PyTorch's overlapped ops; with fewer rows 1.37 over "
+    "NCCL, at worst 1.18.",
     "`batch_invariant=True` on an H100 (2026-11-25), 48 products: [at most 2 % "
     "slower](batch-invariant.md) than the usual choice.",
     "Transformer blocks under `torch.compile`: [1.00 to 1.16 over Inductor](gpu-blocks.md).",
