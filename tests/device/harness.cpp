@@ -4,17 +4,14 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <random>
 #include <thread>
 
 #include "fmt/format.h"
 
-#include "ir/interpret/last_place.hpp"
 #include "ir/text/text.hpp"
 #include "launch/candidate.hpp"
 #include "launch/legality.hpp"
 #include "launch/prepare.hpp"
-#include "run/check/compare.hpp"
 #include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
 #include "support/check.hpp"
@@ -178,36 +175,11 @@ void in_parallel(int count, const std::function<void(int)>& work) {
 }
 
 Reference make_reference(const Case& each) {
-  const auto exact = ir::interpret(each.graph, each.inputs);
-  const auto unfused = ir::interpret(each.graph, each.inputs,
-                                     {.precision = ir::Precision::Eager, .accumulators = {}});
-  ATTACCA_CHECK(exact.has_value() && unfused.has_value(), "the interpreter failed");
-  return {*exact, *unfused};
+  return make_reference(each.graph, each.inputs);
 }
 
 std::string compare_with_reference(const Case& each, const std::vector<Tensor>& outputs) {
   return compare_with_reference(make_reference(each), outputs);
-}
-
-std::string compare_with_reference(const Reference& reference, const std::vector<Tensor>& outputs,
-                                   double slack) {
-  std::string report;
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const run::Difference got = run::compare(outputs[i], reference.exact[i]);
-    const run::Difference want = run::compare(reference.unfused[i], reference.exact[i]);
-    const ir::DType dtype = outputs[i].dtype();
-    // Sums of f32 are taken in another order.
-    const double places = dtype == ir::DType::F32 ? 2 : 1;
-    const double place = ir::is_float(dtype) ? places * ir::last_place(dtype) * got.scale : 1;
-    if (got.largest > want.largest + place + slack * got.scale ||
-        got.mismatched_nan > want.mismatched_nan)
-      report += fmt::format(
-          "output {}: error {:.3g} against {:.3g} unfused (largest value {:.3g}), {} NaN "
-          "mismatches "
-          "against {}; ",
-          i, got.largest, want.largest, got.scale, got.mismatched_nan, want.mismatched_nan);
-  }
-  return report;
 }
 
 std::string compare_bits(const std::vector<Tensor>& got, const std::vector<Tensor>& want) {
@@ -303,29 +275,6 @@ int expect_same_bits(const std::vector<Prepared>& cases, const std::vector<std::
     }
   }
   return ran;
-}
-
-ir::Tensor random_index(ir::DType dtype, int count, int rows, uint32_t seed) {
-  std::mt19937 random(seed);
-  ir::Tensor index = *ir::Tensor::make(dtype, {count});
-  for (int i = 0; i < count; ++i)
-    index.set_integer(i, static_cast<int64_t>(random() % static_cast<uint32_t>(2 * rows)) - rows);
-  return index;
-}
-
-ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed) {
-  std::mt19937 random(seed);
-  ir::Tensor ends = *ir::Tensor::make(ir::DType::S32, {groups});
-  int64_t end = 0;
-  for (int group = 0; group < groups; ++group) {
-    const auto any = static_cast<int64_t>(random() % static_cast<uint32_t>(rows + 1));
-    if (kind == 0) end = any + static_cast<int64_t>(random() % 200) - 100;
-    if (kind == 1 && random() % 3 == 0) end += any / 3;
-    if (kind == 2) end = group < groups / 2 ? 0 : rows;
-    if (kind == 3) end = int64_t{rows} * (group + 1) / groups;
-    ends.set_integer(group, end);
-  }
-  return ends;
 }
 
 }  // namespace attacca::testing

@@ -12,6 +12,8 @@
 #include "ir/interpret/interpreter.hpp"
 #include "launch/candidate.hpp"
 #include "launch/runnable.hpp"
+#include "random_rows.hpp"
+#include "reference.hpp"
 #include "run/gemm_graph.hpp"
 #include "run/shared/target.hpp"
 
@@ -47,18 +49,11 @@ Result<Case> make_case(const ir::Graph& graph, const ir::SymbolValues& symbols, 
 // alignment of 256 (the problem must have been told).
 Result<std::vector<ir::Tensor>> run_candidate(const Case& each, const launch::Candidate& candidate);
 
-// Empty: as good as the unfused graph. Errors against f64 must not exceed those of the op-by-op
-// interpreter by more than a last place, and NaN and infinities must be where it has them.
+// As that of reference.hpp.
 std::string compare_with_reference(const Case& each, const std::vector<ir::Tensor>& outputs);
 
-// The same, for cases that many candidates are compared on.
-struct Reference {
-  std::vector<ir::Tensor> exact, unfused;
-};
+// For cases that many candidates are compared on.
 Reference make_reference(const Case& each);
-// `slack`: further allowed error, relative to the largest value.
-std::string compare_with_reference(const Reference& reference,
-                                   const std::vector<ir::Tensor>& outputs, double slack = 0);
 
 // Runs `work(i)` for 0 <= i < count on every core: interpreters and compilers are the slow part.
 void in_parallel(int count, const std::function<void(int)>& work);
@@ -78,13 +73,6 @@ Prepared prepare_text(const std::string& text, ir::Bindings given, uint64_t seed
 
 // A test by template is given the template's name; empty: the unfused path.
 std::string template_test_name(const ::testing::TestParamInfo<std::string>& info);
-
-// The ends of groups of so many rows in all, of one of four kinds: in any order and of any size,
-// with empty groups and rows behind the last end, all rows in few groups, groups alike.
-ir::Tensor random_ends(int rows, int groups, uint32_t kind, uint32_t seed);
-
-// An index of `count` names of any of `rows` rows, from the first on or back from the last one.
-ir::Tensor random_index(ir::DType dtype, int count, int rows, uint32_t seed);
 
 // A template's kernel by name; empty: the unfused path.
 launch::Candidate candidate_of(const std::string& kernel);

@@ -25,7 +25,6 @@ struct Weights {
 // One row times the weights.
 std::vector<float> product(const Kernel& kernel, const std::vector<uint16_t>& row,
                            const Weights& weights) {
-  const attacca_info info = kernel.record->info();
   std::vector<float> out(static_cast<size_t>(weights.n));
   const int32_t end = 1;
   attacca_gemm_arguments g{};
@@ -44,16 +43,8 @@ std::vector<float> product(const Kernel& kernel, const std::vector<uint16_t>& ro
   g.group_stride = 1;
   g.context.rows = g.context.batches = 1;
   g.context.columns = weights.n;
-  alignas(64) static char params[4096];
-  char reason[256] = "";
-  Launch how;
-  EXPECT_EQ(kernel.record->entry.build(&g, params, how.grid, reason, sizeof reason), 0) << reason;
-  how.threads = info.threads;
-  how.shared_bytes = info.shared_bytes;
-  how.cluster = 1;
-  how.seed = 3;
   accumulators_alone = true;
-  kernel.run(how, params);
+  EXPECT_EQ(launch(kernel, g, 1), "");
   accumulators_alone = false;
   return out;
 }

@@ -38,18 +38,9 @@ std::vector<uint16_t> halves(const Kernel& kernel, const ir::Tensor& packed,
   g.context.rows = kK;
   g.context.columns = kN;
   g.context.batches = 1;
-  alignas(64) static char params[4096];
-  char reason[256] = "";
-  const attacca_info info = kernel.record->info();
-  Launch how;
-  EXPECT_EQ(kernel.record->entry.build(&g, params, how.grid, reason, sizeof reason), 0) << reason;
-  how.threads = info.threads;
-  how.shared_bytes = info.shared_bytes;
-  how.cluster = info.cluster_m * info.cluster_n * info.cluster_k;
-  how.seed = 7;
   accumulators_alone = true;
   upper_halves = upper;
-  kernel.run(how, params);
+  EXPECT_EQ(launch(kernel, g, 1), "");
   accumulators_alone = upper_halves = false;
   return out;
 }

@@ -55,18 +55,8 @@ class Product {
     g.context.rows = count;
     g.context.columns = n_;
     g.context.batches = 1;
-    alignas(64) static char params[4096];
-    char reason[256] = "";
-    Launch how;
-    const attacca_template_entry& entry = kernel_.record->entry;
-    EXPECT_EQ(entry.build(&g, params, how.grid, reason, sizeof reason), 0) << reason;
-    how.threads = info_.threads;
-    how.shared_bytes = info_.shared_bytes;
-    how.cluster = info_.cluster_m * info_.cluster_n * info_.cluster_k;
-    how.copies_at_once = true;
-    how.seed = 1;
     accumulators_alone = true;
-    kernel_.run(how, params);
+    EXPECT_EQ(launch(kernel_, g, 0), "");
     accumulators_alone = false;
     return out;
   }

@@ -14,20 +14,8 @@ namespace {
 
 // Runs it; returns what went wrong, empty if nothing did.
 std::string run(const Kernel& kernel, const Problem& problem, uint32_t seed) {
-  const attacca_template_entry& entry = kernel.record->entry;
-  const attacca_info info = kernel.record->info();
-  alignas(64) static char params[4096];
-  if (entry.params_bytes > sizeof params) return "its parameters are too large";
-  char reason[256];
-  Launch how;
-  if (entry.build(&problem.arguments(), params, how.grid, reason, sizeof reason)) return reason;
-  how.threads = info.threads;
-  how.shared_bytes = info.shared_bytes;
-  how.cluster = info.cluster_m * info.cluster_n * info.cluster_k;
-  how.copies_at_once = seed % 2 == 0;
-  how.slow_warp = seed % 4 >= 2;
-  how.seed = seed;
-  kernel.run(how, params);
+  if (std::string reason = launch(kernel, problem.arguments(), seed); !reason.empty())
+    return reason;
   std::string difference;
   problem.outputs_as_expected(difference);
   return difference;

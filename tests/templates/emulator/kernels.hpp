@@ -2,6 +2,7 @@
 // once a kernel with the DEFINES of its row, registers one.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "templates/emulator/emulator.hpp"
@@ -17,6 +18,8 @@ struct Kernel {
 // Whether holes return the accumulators alone, the same for every row; as a result of 16 bits,
 // their low halves, or the upper ones.
 inline bool accumulators_alone = false, upper_halves = false;
+// A function of the hole's type that kernels call in place of their own hole, if not null.
+inline void* hole = nullptr;
 
 // A suite of some of the kernels: it fails if there are none, unless the build emulates only those
 // that ATTACCA_EMULATED names.
@@ -28,5 +31,9 @@ inline bool accumulators_alone = false, upper_halves = false;
 
 std::vector<Kernel>& kernels();
 bool add_kernel(const Kernel& kernel);
+
+// Launches a kernel; the seed says in which order its threads and copies run. Returns why the
+// builder refused the arguments, empty if it did not.
+std::string launch(const Kernel& kernel, const attacca_gemm_arguments& arguments, uint32_t seed);
 
 }  // namespace attacca::emulator

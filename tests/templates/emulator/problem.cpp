@@ -560,27 +560,35 @@ float Problem::value(int batch, int m, int n) const {
   return x;
 }
 
-bool Problem::maximum_as_expected(std::string& difference) const {
-  if (!arguments_.maximum) return true;
-  float largest = 0;
+// Row by row, batch after batch.
+std::vector<float> Problem::values() const {
+  std::vector<float> all;
   for (int batch = 0; batch < arguments_.batch; ++batch)
     for (int m = 0; m < arguments_.m; ++m)
-      for (int n = 0; n < arguments_.n; ++n)
-        largest = std::max(largest, std::fabs(value(batch, m, n)));
+      for (int n = 0; n < arguments_.n; ++n) all.push_back(value(batch, m, n));
+  return all;
+}
+
+bool Problem::maximum_as_expected(const std::vector<float>& values, std::string& difference) const {
+  if (!arguments_.maximum) return true;
+  float largest = 0;
+  for (const float each : values) largest = std::max(largest, std::fabs(each));
   if (maximum_ == largest) return true;
   difference = fmt::format("the maximum is {}, not {}", maximum_, largest);
   return false;
 }
 
-// Of every byte from the expected values plus `added`; empty: there is none.
-std::string Problem::difference_of(const Operand& output, int bits, float added) const {
+// Of every byte from the values plus `added`; empty: there is none.
+std::string Problem::difference_of(const Operand& output, int bits,
+                                   const std::vector<float>& values, float added) const {
   std::vector<uint8_t> expected(output.bytes.size(), kPoison);
   const int64_t before = static_cast<const uint8_t*>(output.view.pointer) - output.bytes.data();
+  const float* next = values.data();
   for (int batch = 0; batch < arguments_.batch; ++batch)
     for (int m = 0; m < arguments_.m; ++m)
       for (int n = 0; n < arguments_.n; ++n)
         write(expected.data() + before, offset(output.view, batch, m, n), bits / 8,
-              encode(value(batch, m, n) + added, bits));
+              encode(*next++ + added, bits));
   for (int64_t at = 0; at < static_cast<int64_t>(expected.size()); at += bits / 8) {
     const uint32_t want = read(expected.data() + at, 0, bits / 8);
     const uint32_t got = read(output.bytes.data() + at, 0, bits / 8);
@@ -593,15 +601,16 @@ std::string Problem::difference_of(const Operand& output, int bits, float added)
 }
 
 bool Problem::outputs_as_expected(std::string& difference) const {
-  if (!maximum_as_expected(difference)) return false;
+  const std::vector<float> expected = values();
+  if (!maximum_as_expected(expected, difference)) return false;
   for (int i = 0; i < count(info_.result_bits); ++i) {
-    difference = difference_of(output_[i], info_.result_bits[i], static_cast<float>(i));
+    difference = difference_of(output_[i], info_.result_bits[i], expected, static_cast<float>(i));
     if (!difference.empty()) {
       difference = fmt::format("result {}, {}", i, difference);
       return false;
     }
   }
-  difference = difference_of(stored_, 32, 0);
+  difference = difference_of(stored_, 32, expected, 0);
   if (!difference.empty()) difference = "stored by the hole, " + difference;
   return difference.empty();
 }

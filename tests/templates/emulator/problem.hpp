@@ -61,8 +61,10 @@ class Problem {
   float coded_weight(int s, int matrix, int k, int n) const;
   float product(int s, int batch, int m, int n) const;
   float value(int batch, int m, int n) const;
-  bool maximum_as_expected(std::string& difference) const;
-  std::string difference_of(const Operand& output, int bits, float added) const;
+  std::vector<float> values() const;
+  bool maximum_as_expected(const std::vector<float>& values, std::string& difference) const;
+  std::string difference_of(const Operand& output, int bits, const std::vector<float>& values,
+                            float added) const;
 
   const attacca_info info_;
   std::mt19937 random_;

@@ -1,0 +1,299 @@
+#include "templates/regions/cases.hpp"
+
+#include <cstring>
+#include <regex>
+
+#include "fmt/format.h"
+
+#include "differential/random_graph.hpp"
+#include "gpu/devices.hpp"
+#include "ir/packed/packed.hpp"
+#include "ir/text/text.hpp"
+#include "random_rows.hpp"
+#include "run/check/random_inputs.hpp"
+#include "run/pipeline.hpp"
+#include "support/check.hpp"
+
+namespace attacca::testing {
+namespace {
+
+using ir::Tensor;
+
+constexpr int kColumns = 48, kGroups = 5;
+// The others are for kernels of few rows.
+constexpr int kRows[] = {45, 3, 1};
+
+// Products y and z of M x 48 and h of twice as many columns. `inputs` names x and the weights; in
+// `product`, `{0}` is one of these, w, v or u, and `{1}` its columns. `%` is the dtype: bf16 or
+// f16.
+struct ProductText {
+  std::string inputs, product;
+  std::string before = "";  // a line of the graph
+  std::string byte = "";    // the dtype of bytes whose f32 product the first result rounds to
+  std::string dtype() const { return byte.empty() ? "%" : "f32"; }
+  bool has_groups() const { return product.find("grouped") == 0 || product.find("cast(g") == 0; }
+};
+
+const char* const kGather = "  a = gather(x, i)\n";
+const char* const kScaleRows = "  a = scale_blocks(x, s, [1, 128])\n";
+const char* const kScaleNamedRows = "  a = scale_blocks(gather(x, i), s, [1, 128])\n";
+
+const ProductText kProducts[] = {
+    {"x: %[M, 48], w: %[M, 48], v: %[M, 48], u: %[M, 96]", "{0} * 2"},
+    {"x: %[M, 96], w: %[48, 96], v: %[48, 96], u: %[96, 96]", "x @ transpose({0})"},
+    {"x: %[M, 72], w: %[72, 48], v: %[72, 48], u: %[72, 96]", "x @ {0}"},
+    {"x: %[64, M], w: %[64, 48], v: %[64, 48], u: %[64, 96]", "transpose(x) @ {0}"},
+    {"x: %[3, M, 40], w: %[3, 48, 40], v: %[3, 48, 40], u: %[3, 96, 40]", "x @ transpose({0})"},
+    {"x: %[5, 96], w: %[48, 96], v: %[48, 96], u: %[96, 96], i: s64[M]", "a @ transpose({0})",
+     kGather},
+    {"x: s8[M, 160], w: s8[48, 160], v: s8[48, 160], u: s8[96, 160]",
+     "cast(x @ transpose({0}), f32)", "", "s8"},
+    {"x: f8e4m3[M, 160], w: f8e4m3[48, 160], v: f8e4m3[48, 160], u: f8e4m3[96, 160]",
+     "matmul(x, transpose({0}))", "", "f8e4m3"},
+    {"x: f8e4m3[M, 160], w: f8e4m3[48, 160], v: f8e4m3[48, 160], u: f8e4m3[96, 160]",
+     "matmul(x, transpose({0}), fast=true)", "", "f8e4m3"},
+    {"x: f8e4m3[M, 160], w: f8e4m3[48, 160], v: f8e4m3[48, 160], u: f8e4m3[96, 160], "
+     "s: f32[M, 2], ws: f32[1, 2], vs: f32[1, 2], us: f32[1, 2]",
+     "a @ transpose(scale_blocks({0}, {0}s, [128, 128]))", kScaleRows, "f8e4m3"},
+    {"x: %[M, 96], w: s8[48, 96], v: s8[48, 96], u: s8[96, 96]", "x @ transpose(cast({0}, %))"},
+    {"x: %[M, 96], w: u8[96, 48], v: u8[96, 48], u: u8[96, 96]", "x @ cast({0}, %)"},
+    {"x: %[M, 96], w: %[5, 48, 96], v: %[5, 48, 96], u: %[5, 96, 96], o: s32[5]",
+     "grouped_matmul(x, transpose({0}), o)"},
+    {"x: %[M, 96], w: %[5, 96, 48], v: %[5, 96, 48], u: %[5, 96, 96], o: s32[5]",
+     "grouped_matmul(x, {0}, o)"},
+    {"x: %[9, 96], w: %[5, 48, 96], v: %[5, 48, 96], u: %[5, 96, 96], o: s32[5], i: s32[M]",
+     "grouped_matmul(a, transpose({0}), o)", kGather},
+    {"x: %[9, 96], w: %[5, 96, 48], v: %[5, 96, 48], u: %[5, 96, 96], o: s32[5], i: s64[M]",
+     "grouped_matmul(a, {0}, o)", kGather},
+    {"x: s8[M, 160], w: s8[5, 48, 160], v: s8[5, 48, 160], u: s8[5, 96, 160], o: s32[5]",
+     "cast(grouped_matmul(x, transpose({0}), o), f32)", "", "s8"},
+    {"x: f8e4m3[M, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
+     "o: s32[5]",
+     "grouped_matmul(x, transpose({0}), o)", "", "f8e4m3"},
+    {"x: f8e4m3[M, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
+     "o: s32[5]",
+     "grouped_matmul(x, transpose({0}), o, fast=true)", "", "f8e4m3"},
+    {"x: f8e4m3[M, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
+     "s: f32[M, 2], ws: f32[5, 1, 2], vs: f32[5, 1, 2], us: f32[5, 1, 2], o: s32[5]",
+     "grouped_matmul(a, transpose(scale_blocks({0}, {0}s, [1, 128, 128])), o)", kScaleRows,
+     "f8e4m3"},
+    {"x: f8e4m3[9, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
+     "s: f32[M, 2], ws: f32[5, 1, 2], vs: f32[5, 1, 2], us: f32[5, 1, 2], o: s32[5], i: s32[M]",
+     "grouped_matmul(a, transpose(scale_blocks({0}, {0}s, [1, 128, 128])), o)", kScaleNamedRows,
+     "f8e4m3"},
+    {"x: bf16[M, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: u8[5, 48, 3], "
+     "vs: u8[5, 48, 3], us: u8[5, 96, 3], o: s32[5]",
+     "grouped_matmul(x, transpose(mxfp4({0}, {0}s)), o)"},
+    {"x: bf16[9, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: u8[5, 48, 3], "
+     "vs: u8[5, 48, 3], us: u8[5, 96, 3], o: s32[5], i: s32[M]",
+     "grouped_matmul(a, transpose(mxfp4({0}, {0}s)), o)", kGather},
+    {"x: %[M, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: %[5, 48, 3], "
+     "vs: %[5, 48, 3], us: %[5, 96, 3], o: s32[5]",
+     "grouped_matmul(x, transpose(decode({0}, {0}s, bits=4, zero=8, dtype=%)), o)"},
+    {"x: %[9, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: %[5, 48, 1], "
+     "vs: %[5, 48, 1], us: %[5, 96, 1], wz: u8[5, 48, 1], vz: u8[5, 48, 1], uz: u8[5, 96, 1], "
+     "o: s32[5], i: s64[M]",
+     "grouped_matmul(a, transpose(decode({0}, {0}s, {0}z, bits=4, dtype=%)), o)", kGather},
+    {"x: %[M, 96], w: s8[5, 48, 96], v: s8[5, 48, 96], u: s8[5, 96, 96], ws: %[5, 48, 3], "
+     "vs: %[5, 48, 3], us: %[5, 96, 3], o: s32[5]",
+     "grouped_matmul(x, transpose(decode({0}, {0}s, bits=8, dtype=%)), o)"},
+    {"x: %[9, 96], w: u8[5, 48, 96], v: u8[5, 48, 96], u: u8[5, 96, 96], ws: %[5, 48, 3], "
+     "vs: %[5, 48, 3], us: %[5, 96, 3], o: s32[5], i: s32[M]",
+     "grouped_matmul(a, transpose(decode({0}, {0}s, bits=8, zero=128, dtype=%)), o)", kGather},
+};
+
+// Of packed weights (N, K), which have their size in bytes.
+std::vector<ProductText> packed_products() {
+  using enum ir::DType;
+  const ir::Packing kPackings[] = {
+      {S8, 4, 64, BF16}, {U8, 4, 128, BF16, true}, {S8, 8, 0, BF16},    {U8, 8, 64, BF16, true},
+      {S8, 4, 128, F32}, {U8, 4, 0, F32, true},    {S8, 8, 0, F32},     {U8, 8, 64, F32, true},
+      {S8, 4, 128, U8},  {U8, 4, 0, U8, true},     {F8E4M3, 8, 0, BF16}};
+  std::vector<ProductText> products;
+  for (const ir::Packing& packing : kPackings) {
+    const bool whole = packing.whole();  // times s8
+    const auto bytes = [&](int n) { return ir::packed_layout(packing, n, 256)->bytes; };
+    const std::string format = std::regex_replace(to_string(packing), std::regex("bf16"), "%");
+    const std::string product = fmt::format(
+        "x @ transpose(unpack({{0}}, [{{1}}, 256], {}, dtype={}))", format, whole ? "s8" : "%");
+    products.push_back({fmt::format("x: {}[M, 256], w: u8[{}], v: u8[{}], u: u8[{}]",
+                                    whole ? "s8" : "%", bytes(48), bytes(48), bytes(96)),
+                        whole ? fmt::format("cast({}, f32)", product) : product, "",
+                        whole ? "s8" : ""});
+  }
+  return products;
+}
+
+// b: a row; r: full; t: a column; e: a row for each group g.
+struct TailText {
+  const char* results;
+  bool by_group = false;
+};
+const TailText kTails[] = {
+    {"y"},
+    {"silu(y + b)"},
+    {"cast(gelu(y) * r, f32)"},
+    {"cast(relu(y), f32), cast(y + r, f32)"},
+    {"silu(y * t) + r, y"},
+    {"gelu(y + b), cast(y, f32), y * t"},
+    {"silu(y) * z"},
+    {"cast(silu(y) * z, f32)"},
+    {"silu(y) * (z + r), y + z"},
+    {"silu(h[..., :48]) * h[..., 48:]"},
+    {"silu(h[..., :48] + b) * h[..., 48:], h[..., 48:] * t"},
+    {"silu(h[..., ::2]) * (h[..., 1::2] + b)"},
+    {"silu(h[..., ::2] * t) * h[..., 1::2], h[..., 1::2]"},
+    {"relu(y * b + r) * t, y > r, cast(y, s8)"},
+    {"silu(y + gather(e, g)) * t", true},
+    {"y * gather(e, g), relu(y)", true},
+};
+
+// Where the first of several results ends.
+size_t end_of_first(const std::string& results) {
+  int depth = 0;
+  for (size_t i = 0; i < results.size(); ++i) {
+    depth += results[i] == '(' || results[i] == '[';
+    depth -= results[i] == ')' || results[i] == ']';
+    if (results[i] == ',' && depth == 0) return i;
+  }
+  return results.size();
+}
+
+bool mentions(const std::string& text, const std::string& name) {
+  return std::regex_search(text, std::regex("\\b" + name + "\\b"));
+}
+
+std::string replaced(const std::string& in, const char* what, const std::string& by) {
+  return std::regex_replace(in, std::regex(what), by);
+}
+
+// Those of the declarations "x: bf16[3, 4], y: ..." whose names the text has.
+std::string used(const std::string& declarations, const std::string& text) {
+  static const std::regex pattern("(\\w+): [%\\w]+\\[[^\\]]*\\]");
+  std::string kept;
+  for (std::sregex_iterator at(declarations.begin(), declarations.end(), pattern), end; at != end;
+       ++at)
+    if (mentions(text, at->str(1))) kept += (kept.empty() ? "" : ", ") + at->str();
+  return kept;
+}
+
+// `half`: in place of %. `rounds`: of a product of bytes, the first result is bytes too; else bf16.
+std::string text_of(const ProductText& product, const TailText& tail, int rows, const char* half,
+                    bool rounds) {
+  std::string results = tail.results, lines = product.before;
+  if (tail.by_group) lines += fmt::format("  g = group_ids(o, [{}])\n", rows);
+  for (const auto& [name, weights, columns] :
+       {std::tuple("y", "w", kColumns), {"z", "v", kColumns}, {"h", "u", 2 * kColumns}})
+    if (mentions(results, name))
+      lines += fmt::format("  {} = {}\n", name,
+                           fmt::format(fmt::runtime(product.product), weights, columns));
+  if (!product.byte.empty()) {
+    const size_t end = end_of_first(results);
+    results = fmt::format("cast({}, {}){}", results.substr(0, end), rounds ? product.byte : "bf16",
+                          results.substr(end));
+  }
+  const std::string declarations =
+      fmt::format("{0}, b: {1}[{3}], r: {1}[{2}, {3}], t: {1}[{2}, 1], e: {1}[{4}, {3}]",
+                  replaced(product.inputs, "\\bM\\b", std::to_string(rows)), product.dtype(), rows,
+                  kColumns, kGroups);
+  const std::string body = lines + "  return " + results;
+  const std::string text =
+      fmt::format("graph region({}) {{\n{}\n}}\n", used(declarations, body), body);
+  return replaced(text, "%", half);
+}
+
+const run::Target& target(ir::Mode mode) {
+  static const auto of = [](ir::Mode given) {
+    return *run::Target::of({.cuda = true}, given, true, gpu::known_device("h200"));
+  };
+  static const run::Target fp32 = of(ir::Mode::Fp32), eager = of(ir::Mode::Eager);
+  return mode == ir::Mode::Eager ? eager : fp32;
+}
+
+void add_case(std::vector<RegionCase>& cases, const ir::Graph& graph, ir::Bindings inputs,
+              ir::Mode mode) {
+  const auto prepared = run::prepare(graph, target(mode));
+  ATTACCA_CHECK(prepared.has_value(), "the graph cannot be prepared");
+  const fuse::Partition& partition = *prepared->partition;
+  if (partition.regions.size() != 1) return;
+  const auto problem = problem::concretize(partition.regions[0], partition.graph, {}, mode,
+                                           [](ir::Value) { return 16; });
+  if (!problem || !problem->outer.empty() || problem->empty()) return;
+  Reference reference = make_reference(graph, inputs);
+  cases.push_back(
+      {ir::print_graph(graph), partition.graph, *problem, std::move(inputs), std::move(reference)});
+}
+
+std::vector<RegionCase> make_cases() {
+  std::vector<RegionCase> cases;
+  uint32_t number = 0;
+  std::vector<ProductText> products(std::begin(kProducts), std::end(kProducts));
+  for (ProductText& packed : packed_products()) products.push_back(std::move(packed));
+  for (const ProductText& product : products)
+    for (const TailText& tail : kTails)
+      for (const int rows : kRows)
+        for (const char* half : {"bf16", "f16"}) {
+          if (tail.by_group && !product.has_groups()) continue;
+          if (half != std::string("bf16") && product.inputs.find('%') == std::string::npos)
+            continue;
+          const std::string text = text_of(product, tail, rows, half, ++number % 3 == 0);
+          const auto graph = ir::parse_graph(text);
+          ATTACCA_CHECK(graph.has_value(), text + to_string(graph.error()));
+          ir::Bindings given;
+          if (product.has_groups())
+            given.emplace("o", random_ends(rows, kGroups, number % 3 + 1, number));
+          auto inputs = run::random_inputs(*graph, {}, number, std::move(given));
+          ATTACCA_CHECK(inputs.has_value(), text + to_string(inputs.error()));
+          const bool eager = number % 5 == 0;
+          add_case(cases, *graph, *std::move(inputs), eager ? ir::Mode::Eager : ir::Mode::Fp32);
+        }
+  for (uint32_t random = 1; random <= 300; ++random) {
+    const ir::Graph graph = random_graph(random);
+    add_case(cases, graph, random_bindings(graph, random), ir::Mode::Fp32);
+  }
+  return cases;
+}
+
+}  // namespace
+
+const std::vector<RegionCase>& region_cases() {
+  static const std::vector<RegionCase> made = make_cases();
+  return made;
+}
+
+RegionMemory::RegionMemory(const RegionCase& each) : case_(each) {
+  const problem::Operands<ir::Value>& sources = each.problem.sources;
+  addresses_ = problem::map([&](ir::Value value) { return operand(value); }, sources);
+  for (size_t i = 0; i < sources.outputs.size(); ++i)
+    addresses_.outputs[i] =
+        result(sources.outputs[i], epilogue::is_amax_of_all(each.problem.epilogue.outputs[i]));
+}
+
+void* RegionMemory::operand(ir::Value value) {
+  const ir::Node& node = case_.folded[value];
+  if (node.literal) {
+    memory_[value] = Tensor::of(node.type.dtype, {}, {node.literal->value});
+  } else if (node.tensor) {
+    memory_[value] = *node.tensor;
+  } else if (const auto input = case_.inputs.find(node.name); input != case_.inputs.end()) {
+    memory_[value] = input->second;
+  } else {
+    return nullptr;  // an accumulator, or a result
+  }
+  return memory_[value].data();
+}
+
+void* RegionMemory::result(ir::Value value, bool zero) {
+  const auto& type = case_.folded.type(value);
+  auto made = Tensor::make(type.dtype, *ir::evaluate(type.shape, {}));
+  std::memset(made->data(), zero ? 0 : 0xff, static_cast<size_t>(made->bytes()));
+  return (memory_[value] = *std::move(made)).data();
+}
+
+std::vector<Tensor> RegionMemory::outputs() const {
+  std::vector<Tensor> all;
+  for (const ir::Output& output : case_.folded.outputs()) all.push_back(memory_.at(output.value));
+  return all;
+}
+
+}  // namespace attacca::testing
