@@ -2,16 +2,13 @@
 // equals the interpreter's result. Reductions, whose threads wait for each other, are not here.
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
-#include <filesystem>
-#include <fstream>
 #include <random>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
+#include "host_library.hpp"
 #include "ir/interpret/interpreter.hpp"
 #include "ir/text/text.hpp"
 #include "launch/helpers/device_types.hpp"
@@ -50,31 +47,15 @@ extern "C" void at_thread(unsigned block, unsigned blocks, unsigned thread) {
 // A source compiled behind kDeviceTypes, with a grid of three blocks.
 class HostKernels {
  public:
-  explicit HostKernels(const std::string& macros, const char* source = kSingleSource) {
-    std::string folder = (std::filesystem::temp_directory_path() / "attaccaXXXXXX").string();
-    if (mkdtemp(folder.data()) == nullptr) return;
-    const std::string file = folder + "/kernel.cpp", library = folder + "/kernel.so";
-    std::ofstream(file) << kHost << launch::kDeviceTypes << macros << source;
-    const std::string command =
-        fmt::format("{} -std=c++20 -O1 -w -shared -fPIC {} -o {}", ATTACCA_CXX, file, library);
-    if (std::system(command.c_str()) == 0) library_ = dlopen(library.c_str(), RTLD_NOW);
-    std::filesystem::remove_all(folder);
-  }
-  ~HostKernels() {
-    if (library_ != nullptr) dlclose(library_);
-  }
-  HostKernels(const HostKernels&) = delete;
-  HostKernels& operator=(const HostKernels&) = delete;
-
-  bool compiled() const { return library_ != nullptr; }
+  explicit HostKernels(const std::string& macros, const char* source = kSingleSource)
+      : library_(std::string(kHost) + launch::kDeviceTypes + macros + source) {}
 
   template <class... Parameters>
   void run(const char* name, Parameters... parameters) const {
     constexpr unsigned kBlocks = 3, kThreads = 256;
-    const auto kernel = reinterpret_cast<void (*)(Parameters...)>(dlsym(library_, name));
+    const auto kernel = reinterpret_cast<void (*)(Parameters...)>(library_.function(name));
     const auto at =
-        reinterpret_cast<void (*)(unsigned, unsigned, unsigned)>(dlsym(library_, "at_thread"));
-    ASSERT_NE(kernel, nullptr) << name;
+        reinterpret_cast<void (*)(unsigned, unsigned, unsigned)>(library_.function("at_thread"));
     for (unsigned block = 0; block < kBlocks; ++block)
       for (unsigned thread = 0; thread < kThreads; ++thread) {
         at(block, kBlocks, thread);
@@ -83,7 +64,7 @@ class HostKernels {
   }
 
  private:
-  void* library_ = nullptr;
+  testing::HostLibrary library_;
 };
 
 Tensor interpreted(const std::string& text, const ir::Bindings& inputs) {
@@ -122,7 +103,6 @@ void expect_equal(const Tensor& got, const Tensor& want) {
 TEST(SingleKernels, Argsort) {
   const HostKernels floats("#define ARGSORT\n#define FROM F32\n");
   const HostKernels integers("#define ARGSORT\n#define FROM S64\n");
-  ASSERT_TRUE(floats.compiled() && integers.compiled());
   for (const DType dtype : {DType::F32, DType::S64})
     for (const int64_t axis : {0, 1, 2}) {
       const std::vector<int64_t> shape = {3, 37, 5};
@@ -152,7 +132,6 @@ TEST(SingleKernels, Argsort) {
 
 TEST(SingleKernels, Scatter) {
   const HostKernels kernels("#define SCATTER\n#define ELEMENT unsigned\n#define INDEX S64\n");
-  ASSERT_TRUE(kernels.compiled());
   const Tensor x = random_tensor(DType::F32, {9, 7}, 1);
   const Tensor updates = random_tensor(DType::F32, {30, 7}, 2);
   Tensor index = *Tensor::make(DType::S64, {30});
@@ -198,7 +177,6 @@ TEST(SingleKernels, ScatterAdd) {
     for (const long long width : {1, 8}) {
       const HostKernels kernels(macros + (eager ? each : once) +
                                 fmt::format("#define WIDTH {}\n", width));
-      ASSERT_TRUE(kernels.compiled());
       for (const long long near : {0, 3, 60}) {
         std::vector<long long> links(69), heads(9, -1), chain(60);
         Tensor got = *Tensor::make(DType::BF16, {9, 16});
@@ -226,7 +204,6 @@ std::byte* aligned(std::vector<std::byte>& memory) {
 
 TEST(SingleKernels, MxFp4) {
   const HostKernels kernels(launch::kWidenEightSource, launch::kWidenMxFp4Source);
-  ASSERT_TRUE(kernels.compiled());
   Tensor codes = *Tensor::make(DType::U8, {256, 16}), scales = *Tensor::make(DType::U8, {256, 1});
   for (int64_t i = 0; i < codes.size(); ++i) codes.set_integer(i, i * 37 % 256);
   for (int64_t i = 0; i < 256; ++i) scales.set_integer(i, i);
@@ -278,7 +255,6 @@ TEST(SingleKernels, Decode) {
     const HostKernels kernels(
         each.defines + fmt::format("#define BLOCK {}\n", block) + launch::kWidenEightSource,
         launch::kDecodeSource);
-    ASSERT_TRUE(kernels.compiled());
     const auto graph = ir::parse_graph(each.text);
     ASSERT_TRUE(graph);
     Tensor codes = *Tensor::make(each.codes, {64, 32});
@@ -309,7 +285,6 @@ TEST(SingleKernels, Decode) {
 
 TEST(SingleKernels, Gather) {
   const HostKernels kernels("#define GATHER\n#define ELEMENT unsigned\n#define INDEX S32\n");
-  ASSERT_TRUE(kernels.compiled());
   const Tensor x = random_tensor(DType::F32, {4, 11, 6}, 1);
   Tensor index = *Tensor::make(DType::S32, {5});
   for (int64_t i = 0; i < 5; ++i) index.set_integer(i, 3 * i - 6);
@@ -327,7 +302,6 @@ TEST(SingleKernels, Gather) {
 TEST(SingleKernels, GatherOfRows) {
   const HostKernels pieces("#define INDEX S64\n#define PIECE uint4\n", launch::kGatherRowsSource);
   const HostKernels halves("#define INDEX S32\n#define PIECE u16\n", launch::kGatherRowsSource);
-  ASSERT_TRUE(pieces.compiled() && halves.compiled());
   constexpr int64_t kRows = 40, kColumns = 24, kExtent = 7;
   const Tensor x = random_tensor(DType::F32, {kExtent, kColumns}, 1);
   std::vector<int64_t> index;
@@ -364,7 +338,6 @@ TEST(SingleKernels, GroupedProduct) {
                            launch::kPlainGroupedSource);
   const HostKernels integers("typedef S8 A; typedef U8 B; typedef S32 D; typedef s64 SUM;\n",
                              launch::kPlainGroupedSource);
-  ASSERT_TRUE(floats.compiled() && integers.compiled());
   const std::vector<std::vector<double>> ends = {{4, 4, 11}, {0, 0, 5},   {11, 11, 11},
                                                  {6, 2, 30}, {-1, -4, 3}, {0, 0, 0}};
   for (const bool real : {true, false})
@@ -394,7 +367,6 @@ TEST(SingleKernels, GroupedProductOfScaledBlocks) {
   const HostKernels kernels(
       "typedef S8 A; typedef S8 B; typedef F32 D; typedef double SUM;\n#define SCALE_BLOCK 4\n",
       launch::kPlainGroupedSource);
-  ASSERT_TRUE(kernels.compiled());
   const Tensor x = random_tensor(DType::S8, {11, 10}, 1),
                w = random_tensor(DType::S8, {3, 6, 10}, 2);
   const Tensor u = random_tensor(DType::F32, {11, 3}, 3),
@@ -417,7 +389,6 @@ TEST(SingleKernels, GroupedProductOfScaledBlocks) {
 // The ends lie in a column of a wider tensor.
 TEST(SingleKernels, GroupIds) {
   const HostKernels kernels("", launch::kGroupIdsSource);
-  ASSERT_TRUE(kernels.compiled());
   const std::vector<std::vector<int>> all = {{4, 4, 11},
                                              {0, 900, 905},
                                              {11, 11, 11},
@@ -444,7 +415,6 @@ TEST(SingleKernels, GroupIds) {
 
 TEST(SingleKernels, Arange) {
   const HostKernels kernels("#define ARANGE\n");
-  ASSERT_TRUE(kernels.compiled());
   std::vector<long long> got(2000);
   kernels.run("attacca_arange", got.data(), -7LL, 2000LL);
   for (size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], static_cast<long long>(i) - 7);
