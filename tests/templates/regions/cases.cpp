@@ -19,13 +19,17 @@ namespace {
 
 using ir::Tensor;
 
-constexpr int kColumns = 48, kGroups = 5;
-// The others are for kernels of few rows.
-constexpr int kRows[] = {45, 3, 1};
+constexpr int kGroups = 5;
+struct Shape {
+  int rows, columns;
+};
+// Some are for kernels of few rows. Where rows do not begin at multiples of 16 bytes, slots of
+// boxes take no operands.
+constexpr Shape kShapes[] = {{45, 48}, {3, 48}, {1, 48}, {70, 44}, {2, 41}};
 
-// Products y and z of M x 48 and h of twice as many columns. `inputs` names x and the weights; in
-// `product`, `{0}` is one of these, w, v or u, and `{1}` its columns. `%` is the dtype: bf16 or
-// f16.
+// Products y and z of M x N and h of M x D, twice as many columns. `inputs` names x and the
+// weights; in `product`, `{0}` is one of these, w, v or u, and `{1}` its columns. `%` is the dtype:
+// bf16 or f16.
 struct ProductText {
   std::string inputs, product;
   std::string before = "";  // a line of the graph
@@ -39,71 +43,70 @@ const char* const kScaleRows = "  a = scale_blocks(x, s, [1, 128])\n";
 const char* const kScaleNamedRows = "  a = scale_blocks(gather(x, i), s, [1, 128])\n";
 
 const ProductText kProducts[] = {
-    {"x: %[M, 48], w: %[M, 48], v: %[M, 48], u: %[M, 96]", "{0} * 2"},
-    {"x: %[M, 96], w: %[48, 96], v: %[48, 96], u: %[96, 96]", "x @ transpose({0})"},
-    {"x: %[M, 72], w: %[72, 48], v: %[72, 48], u: %[72, 96]", "x @ {0}"},
-    {"x: %[64, M], w: %[64, 48], v: %[64, 48], u: %[64, 96]", "transpose(x) @ {0}"},
-    {"x: %[3, M, 40], w: %[3, 48, 40], v: %[3, 48, 40], u: %[3, 96, 40]", "x @ transpose({0})"},
-    {"x: %[5, 96], w: %[48, 96], v: %[48, 96], u: %[96, 96], i: s64[M]", "a @ transpose({0})",
+    {"x: %[M, 48], w: %[M, N], v: %[M, N], u: %[M, D]", "{0} * 2"},
+    {"x: %[M, 96], w: %[N, 96], v: %[N, 96], u: %[D, 96]", "x @ transpose({0})"},
+    {"x: %[M, 72], w: %[72, N], v: %[72, N], u: %[72, D]", "x @ {0}"},
+    {"x: %[64, M], w: %[64, N], v: %[64, N], u: %[64, D]", "transpose(x) @ {0}"},
+    {"x: %[3, M, 40], w: %[3, N, 40], v: %[3, N, 40], u: %[3, D, 40]", "x @ transpose({0})"},
+    {"x: %[5, 96], w: %[N, 96], v: %[N, 96], u: %[D, 96], i: s64[M]", "a @ transpose({0})",
      kGather},
-    {"x: s8[M, 160], w: s8[48, 160], v: s8[48, 160], u: s8[96, 160]",
-     "cast(x @ transpose({0}), f32)", "", "s8"},
-    {"x: f8e4m3[M, 160], w: f8e4m3[48, 160], v: f8e4m3[48, 160], u: f8e4m3[96, 160]",
+    {"x: s8[M, 160], w: s8[N, 160], v: s8[N, 160], u: s8[D, 160]", "cast(x @ transpose({0}), f32)",
+     "", "s8"},
+    {"x: f8e4m3[M, 160], w: f8e4m3[N, 160], v: f8e4m3[N, 160], u: f8e4m3[D, 160]",
      "matmul(x, transpose({0}))", "", "f8e4m3"},
-    {"x: f8e4m3[M, 160], w: f8e4m3[48, 160], v: f8e4m3[48, 160], u: f8e4m3[96, 160]",
+    {"x: f8e4m3[M, 160], w: f8e4m3[N, 160], v: f8e4m3[N, 160], u: f8e4m3[D, 160]",
      "matmul(x, transpose({0}), fast=true)", "", "f8e4m3"},
-    {"x: f8e4m3[M, 160], w: f8e4m3[48, 160], v: f8e4m3[48, 160], u: f8e4m3[96, 160], "
-     "s: f32[M, 2], ws: f32[1, 2], vs: f32[1, 2], us: f32[1, 2]",
+    {"x: f8e4m3[M, 160], w: f8e4m3[N, 160], v: f8e4m3[N, 160], u: f8e4m3[D, 160], s: f32[M, 2], "
+     "ws: f32[1, 2], vs: f32[1, 2], us: f32[1, 2]",
      "a @ transpose(scale_blocks({0}, {0}s, [128, 128]))", kScaleRows, "f8e4m3"},
-    {"x: %[M, 96], w: s8[48, 96], v: s8[48, 96], u: s8[96, 96]", "x @ transpose(cast({0}, %))"},
-    {"x: %[M, 96], w: u8[96, 48], v: u8[96, 48], u: u8[96, 96]", "x @ cast({0}, %)"},
-    {"x: %[M, 96], w: %[5, 48, 96], v: %[5, 48, 96], u: %[5, 96, 96], o: s32[5]",
+    {"x: %[M, 96], w: s8[N, 96], v: s8[N, 96], u: s8[D, 96]", "x @ transpose(cast({0}, %))"},
+    {"x: %[M, 96], w: u8[96, N], v: u8[96, N], u: u8[96, D]", "x @ cast({0}, %)"},
+    {"x: %[M, 96], w: %[5, N, 96], v: %[5, N, 96], u: %[5, D, 96], o: s32[5]",
      "grouped_matmul(x, transpose({0}), o)"},
-    {"x: %[M, 96], w: %[5, 96, 48], v: %[5, 96, 48], u: %[5, 96, 96], o: s32[5]",
+    {"x: %[M, 96], w: %[5, 96, N], v: %[5, 96, N], u: %[5, 96, D], o: s32[5]",
      "grouped_matmul(x, {0}, o)"},
-    {"x: %[9, 96], w: %[5, 48, 96], v: %[5, 48, 96], u: %[5, 96, 96], o: s32[5], i: s32[M]",
+    {"x: %[9, 96], w: %[5, N, 96], v: %[5, N, 96], u: %[5, D, 96], o: s32[5], i: s32[M]",
      "grouped_matmul(a, transpose({0}), o)", kGather},
-    {"x: %[9, 96], w: %[5, 96, 48], v: %[5, 96, 48], u: %[5, 96, 96], o: s32[5], i: s64[M]",
+    {"x: %[9, 96], w: %[5, 96, N], v: %[5, 96, N], u: %[5, 96, D], o: s32[5], i: s64[M]",
      "grouped_matmul(a, {0}, o)", kGather},
-    {"x: s8[M, 160], w: s8[5, 48, 160], v: s8[5, 48, 160], u: s8[5, 96, 160], o: s32[5]",
+    {"x: s8[M, 160], w: s8[5, N, 160], v: s8[5, N, 160], u: s8[5, D, 160], o: s32[5]",
      "cast(grouped_matmul(x, transpose({0}), o), f32)", "", "s8"},
-    {"x: f8e4m3[M, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
-     "o: s32[5]",
+    {"x: f8e4m3[M, 160], w: f8e4m3[5, N, 160], v: f8e4m3[5, N, 160], u: f8e4m3[5, D, 160], o: "
+     "s32[5]",
      "grouped_matmul(x, transpose({0}), o)", "", "f8e4m3"},
-    {"x: f8e4m3[M, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
-     "o: s32[5]",
+    {"x: f8e4m3[M, 160], w: f8e4m3[5, N, 160], v: f8e4m3[5, N, 160], u: f8e4m3[5, D, 160], o: "
+     "s32[5]",
      "grouped_matmul(x, transpose({0}), o, fast=true)", "", "f8e4m3"},
-    {"x: f8e4m3[M, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
-     "s: f32[M, 2], ws: f32[5, 1, 2], vs: f32[5, 1, 2], us: f32[5, 1, 2], o: s32[5]",
+    {"x: f8e4m3[M, 160], w: f8e4m3[5, N, 160], v: f8e4m3[5, N, 160], u: f8e4m3[5, D, 160], s: "
+     "f32[M, 2], ws: f32[5, 1, 2], vs: f32[5, 1, 2], us: f32[5, 1, 2], o: s32[5]",
      "grouped_matmul(a, transpose(scale_blocks({0}, {0}s, [1, 128, 128])), o)", kScaleRows,
      "f8e4m3"},
-    {"x: f8e4m3[9, 160], w: f8e4m3[5, 48, 160], v: f8e4m3[5, 48, 160], u: f8e4m3[5, 96, 160], "
-     "s: f32[M, 2], ws: f32[5, 1, 2], vs: f32[5, 1, 2], us: f32[5, 1, 2], o: s32[5], i: s32[M]",
+    {"x: f8e4m3[9, 160], w: f8e4m3[5, N, 160], v: f8e4m3[5, N, 160], u: f8e4m3[5, D, 160], s: "
+     "f32[M, 2], ws: f32[5, 1, 2], vs: f32[5, 1, 2], us: f32[5, 1, 2], o: s32[5], i: s32[M]",
      "grouped_matmul(a, transpose(scale_blocks({0}, {0}s, [1, 128, 128])), o)", kScaleNamedRows,
      "f8e4m3"},
-    {"x: bf16[M, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: u8[5, 48, 3], "
-     "vs: u8[5, 48, 3], us: u8[5, 96, 3], o: s32[5]",
+    {"x: bf16[M, 96], w: u8[5, N, 48], v: u8[5, N, 48], u: u8[5, D, 48], ws: u8[5, N, 3], vs: "
+     "u8[5, N, 3], us: u8[5, D, 3], o: s32[5]",
      "grouped_matmul(x, transpose(mxfp4({0}, {0}s)), o)"},
-    {"x: bf16[9, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: u8[5, 48, 3], "
-     "vs: u8[5, 48, 3], us: u8[5, 96, 3], o: s32[5], i: s32[M]",
+    {"x: bf16[9, 96], w: u8[5, N, 48], v: u8[5, N, 48], u: u8[5, D, 48], ws: u8[5, N, 3], vs: "
+     "u8[5, N, 3], us: u8[5, D, 3], o: s32[5], i: s32[M]",
      "grouped_matmul(a, transpose(mxfp4({0}, {0}s)), o)", kGather},
-    {"x: %[M, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: %[5, 48, 3], "
-     "vs: %[5, 48, 3], us: %[5, 96, 3], o: s32[5]",
+    {"x: %[M, 96], w: u8[5, N, 48], v: u8[5, N, 48], u: u8[5, D, 48], ws: %[5, N, 3], vs: %[5, N, "
+     "3], us: %[5, D, 3], o: s32[5]",
      "grouped_matmul(x, transpose(decode({0}, {0}s, bits=4, zero=8, dtype=%)), o)"},
-    {"x: %[9, 96], w: u8[5, 48, 48], v: u8[5, 48, 48], u: u8[5, 96, 48], ws: %[5, 48, 1], "
-     "vs: %[5, 48, 1], us: %[5, 96, 1], wz: u8[5, 48, 1], vz: u8[5, 48, 1], uz: u8[5, 96, 1], "
-     "o: s32[5], i: s64[M]",
+    {"x: %[9, 96], w: u8[5, N, 48], v: u8[5, N, 48], u: u8[5, D, 48], ws: %[5, N, 1], vs: %[5, N, "
+     "1], us: %[5, D, 1], wz: u8[5, N, 1], vz: u8[5, N, 1], uz: u8[5, D, 1], o: s32[5], i: s64[M]",
      "grouped_matmul(a, transpose(decode({0}, {0}s, {0}z, bits=4, dtype=%)), o)", kGather},
-    {"x: %[M, 96], w: s8[5, 48, 96], v: s8[5, 48, 96], u: s8[5, 96, 96], ws: %[5, 48, 3], "
-     "vs: %[5, 48, 3], us: %[5, 96, 3], o: s32[5]",
+    {"x: %[M, 96], w: s8[5, N, 96], v: s8[5, N, 96], u: s8[5, D, 96], ws: %[5, N, 3], vs: %[5, N, "
+     "3], us: %[5, D, 3], o: s32[5]",
      "grouped_matmul(x, transpose(decode({0}, {0}s, bits=8, dtype=%)), o)"},
-    {"x: %[9, 96], w: u8[5, 48, 96], v: u8[5, 48, 96], u: u8[5, 96, 96], ws: %[5, 48, 3], "
-     "vs: %[5, 48, 3], us: %[5, 96, 3], o: s32[5], i: s32[M]",
+    {"x: %[9, 96], w: u8[5, N, 96], v: u8[5, N, 96], u: u8[5, D, 96], ws: %[5, N, 3], vs: %[5, N, "
+     "3], us: %[5, D, 3], o: s32[5], i: s32[M]",
      "grouped_matmul(a, transpose(decode({0}, {0}s, bits=8, zero=128, dtype=%)), o)", kGather},
 };
 
 // Of packed weights (N, K), which have their size in bytes.
-std::vector<ProductText> packed_products() {
+std::vector<ProductText> packed_products(int columns) {
   using enum ir::DType;
   const ir::Packing kPackings[] = {
       {S8, 4, 64, BF16}, {U8, 4, 128, BF16, true}, {S8, 8, 0, BF16},    {U8, 8, 64, BF16, true},
@@ -116,10 +119,10 @@ std::vector<ProductText> packed_products() {
     const std::string format = std::regex_replace(to_string(packing), std::regex("bf16"), "%");
     const std::string product = fmt::format(
         "x @ transpose(unpack({{0}}, [{{1}}, 256], {}, dtype={}))", format, whole ? "s8" : "%");
-    products.push_back({fmt::format("x: {}[M, 256], w: u8[{}], v: u8[{}], u: u8[{}]",
-                                    whole ? "s8" : "%", bytes(48), bytes(48), bytes(96)),
-                        whole ? fmt::format("cast({}, f32)", product) : product, "",
-                        whole ? "s8" : ""});
+    products.push_back(
+        {fmt::format("x: {}[M, 256], w: u8[{}], v: u8[{}], u: u8[{}]", whole ? "s8" : "%",
+                     bytes(columns), bytes(columns), bytes(2 * columns)),
+         whole ? fmt::format("cast({}, f32)", product) : product, "", whole ? "s8" : ""});
   }
   return products;
 }
@@ -139,8 +142,8 @@ const TailText kTails[] = {
     {"silu(y) * z"},
     {"cast(silu(y) * z, f32)"},
     {"silu(y) * (z + r), y + z"},
-    {"silu(h[..., :48]) * h[..., 48:]"},
-    {"silu(h[..., :48] + b) * h[..., 48:], h[..., 48:] * t"},
+    {"silu(h[..., :N]) * h[..., N:]"},
+    {"silu(h[..., :N] + b) * h[..., N:], h[..., N:] * t"},
     {"silu(h[..., ::2]) * (h[..., 1::2] + b)"},
     {"silu(h[..., ::2] * t) * h[..., 1::2], h[..., 1::2]"},
     {"relu(y * b + r) * t, y > r, cast(y, s8)"},
@@ -178,27 +181,29 @@ std::string used(const std::string& declarations, const std::string& text) {
 }
 
 // `half`: in place of %. `rounds`: of a product of bytes, the first result is bytes too; else bf16.
-std::string text_of(const ProductText& product, const TailText& tail, int rows, const char* half,
-                    bool rounds) {
+std::string text_of(const ProductText& product, const TailText& tail, const Shape& shape,
+                    const char* half, bool rounds) {
+  const auto [rows, columns] = shape;
   std::string results = tail.results, lines = product.before;
   if (tail.by_group) lines += fmt::format("  g = group_ids(o, [{}])\n", rows);
-  for (const auto& [name, weights, columns] :
-       {std::tuple("y", "w", kColumns), {"z", "v", kColumns}, {"h", "u", 2 * kColumns}})
+  for (const auto& [name, weights, own] :
+       {std::tuple("y", "w", columns), {"z", "v", columns}, {"h", "u", 2 * columns}})
     if (mentions(results, name))
       lines += fmt::format("  {} = {}\n", name,
-                           fmt::format(fmt::runtime(product.product), weights, columns));
+                           fmt::format(fmt::runtime(product.product), weights, own));
   if (!product.byte.empty()) {
     const size_t end = end_of_first(results);
     results = fmt::format("cast({}, {}){}", results.substr(0, end), rounds ? product.byte : "bf16",
                           results.substr(end));
   }
   const std::string declarations =
-      fmt::format("{0}, b: {1}[{3}], r: {1}[{2}, {3}], t: {1}[{2}, 1], e: {1}[{4}, {3}]",
-                  replaced(product.inputs, "\\bM\\b", std::to_string(rows)), product.dtype(), rows,
-                  kColumns, kGroups);
+      fmt::format("{}, b: {}[N], r: {}[M, N], t: {}[M, 1], e: {}[{}, N]", product.inputs,
+                  product.dtype(), product.dtype(), product.dtype(), product.dtype(), kGroups);
   const std::string body = lines + "  return " + results;
-  const std::string text =
-      fmt::format("graph region({}) {{\n{}\n}}\n", used(declarations, body), body);
+  std::string text = fmt::format("graph region({}) {{\n{}\n}}\n", used(declarations, body), body);
+  text = replaced(text, "\\bM\\b", std::to_string(rows));
+  text = replaced(text, "\\bN\\b", std::to_string(columns));
+  text = replaced(text, "\\bD\\b", std::to_string(2 * columns));
   return replaced(text, "%", half);
 }
 
@@ -224,29 +229,31 @@ void add_case(std::vector<RegionCase>& cases, const ir::Graph& graph, ir::Bindin
       {ir::print_graph(graph), partition.graph, *problem, std::move(inputs), std::move(reference)});
 }
 
+void add_products(std::vector<RegionCase>& cases, const Shape& shape, uint32_t& number) {
+  std::vector<ProductText> products(std::begin(kProducts), std::end(kProducts));
+  for (ProductText& packed : packed_products(shape.columns)) products.push_back(std::move(packed));
+  for (const ProductText& product : products)
+    for (const TailText& tail : kTails)
+      for (const char* half : {"bf16", "f16"}) {
+        if (tail.by_group && !product.has_groups()) continue;
+        if (half != std::string("bf16") && product.inputs.find('%') == std::string::npos) continue;
+        const std::string text = text_of(product, tail, shape, half, ++number % 3 == 0);
+        const auto graph = ir::parse_graph(text);
+        ATTACCA_CHECK(graph.has_value(), text + to_string(graph.error()));
+        ir::Bindings given;
+        if (product.has_groups())
+          given.emplace("o", random_ends(shape.rows, kGroups, number % 3 + 1, number));
+        auto inputs = run::random_inputs(*graph, {}, number, std::move(given));
+        ATTACCA_CHECK(inputs.has_value(), text + to_string(inputs.error()));
+        const bool eager = number % 5 == 0;
+        add_case(cases, *graph, *std::move(inputs), eager ? ir::Mode::Eager : ir::Mode::Fp32);
+      }
+}
+
 std::vector<RegionCase> make_cases() {
   std::vector<RegionCase> cases;
   uint32_t number = 0;
-  std::vector<ProductText> products(std::begin(kProducts), std::end(kProducts));
-  for (ProductText& packed : packed_products()) products.push_back(std::move(packed));
-  for (const ProductText& product : products)
-    for (const TailText& tail : kTails)
-      for (const int rows : kRows)
-        for (const char* half : {"bf16", "f16"}) {
-          if (tail.by_group && !product.has_groups()) continue;
-          if (half != std::string("bf16") && product.inputs.find('%') == std::string::npos)
-            continue;
-          const std::string text = text_of(product, tail, rows, half, ++number % 3 == 0);
-          const auto graph = ir::parse_graph(text);
-          ATTACCA_CHECK(graph.has_value(), text + to_string(graph.error()));
-          ir::Bindings given;
-          if (product.has_groups())
-            given.emplace("o", random_ends(rows, kGroups, number % 3 + 1, number));
-          auto inputs = run::random_inputs(*graph, {}, number, std::move(given));
-          ATTACCA_CHECK(inputs.has_value(), text + to_string(inputs.error()));
-          const bool eager = number % 5 == 0;
-          add_case(cases, *graph, *std::move(inputs), eager ? ir::Mode::Eager : ir::Mode::Fp32);
-        }
+  for (const Shape& shape : kShapes) add_products(cases, shape, number);
   for (uint32_t random = 1; random <= 300; ++random) {
     const ir::Graph graph = random_graph(random);
     add_case(cases, graph, random_bindings(graph, random), ir::Mode::Fp32);
