@@ -9,9 +9,12 @@
 #include "gpu/devices.hpp"
 #include "ir/packed/packed.hpp"
 #include "ir/text/text.hpp"
+#include "problem/region_graph.hpp"
 #include "random_rows.hpp"
+#include "requirements/graphs.hpp"
 #include "run/check/random_inputs.hpp"
 #include "run/pipeline.hpp"
+#include "run/shared/input_layout.hpp"
 #include "support/check.hpp"
 
 namespace attacca::testing {
@@ -216,17 +219,35 @@ const run::Target& target(ir::Mode mode) {
 }
 
 void add_case(std::vector<RegionCase>& cases, const ir::Graph& graph, ir::Bindings inputs,
-              ir::Mode mode) {
+              ir::Mode mode, const ir::SymbolValues& symbols = {}) {
   const auto prepared = run::prepare(graph, target(mode));
   ATTACCA_CHECK(prepared.has_value(), "the graph cannot be prepared");
   const fuse::Partition& partition = *prepared->partition;
   if (partition.regions.size() != 1) return;
-  const auto problem = problem::concretize(partition.regions[0], partition.graph, {}, mode,
+  const auto problem = problem::concretize(partition.regions[0], partition.graph, symbols, mode,
                                            [](ir::Value) { return 16; });
   if (!problem || !problem->outer.empty() || problem->empty()) return;
   Reference reference = make_reference(graph, inputs);
-  cases.push_back(
-      {ir::print_graph(graph), partition.graph, *problem, std::move(inputs), std::move(reference)});
+  cases.push_back({ir::print_graph(graph), partition.graph, symbols, *problem, std::move(inputs),
+                   std::move(reference)});
+}
+
+// Each region of a graph, as a graph of its own.
+void add_regions(std::vector<RegionCase>& cases, const ir::Graph& graph,
+                 const ir::SymbolValues& symbols, ir::Mode mode, uint64_t seed) {
+  const auto prepared = run::prepare(graph, target(mode));
+  ATTACCA_CHECK(prepared.has_value(), "the graph cannot be prepared");
+  for (const fuse::Region& region : prepared->partition->regions) {
+    if (region.kind == fuse::RegionKind::Single) continue;
+    const auto text = problem::write_problem(prepared->graph(), region, symbols, mode,
+                                             [](ir::Value) { return 16; });
+    if (!text) continue;  // a reduction
+    const auto own = ir::parse_graph(text->graph);
+    ATTACCA_CHECK(own.has_value(), text->graph + to_string(own.error()));
+    auto inputs = run::random_inputs(*own, symbols, seed);
+    ATTACCA_CHECK(inputs.has_value(), text->graph + to_string(inputs.error()));
+    add_case(cases, *own, *std::move(inputs), mode, symbols);
+  }
 }
 
 void add_products(std::vector<RegionCase>& cases, const Shape& shape, uint32_t& number) {
@@ -254,10 +275,11 @@ std::vector<RegionCase> make_cases() {
   std::vector<RegionCase> cases;
   uint32_t number = 0;
   for (const Shape& shape : kShapes) add_products(cases, shape, number);
-  for (uint32_t random = 1; random <= 300; ++random) {
-    const ir::Graph graph = random_graph(random);
-    add_case(cases, graph, random_bindings(graph, random), ir::Mode::Fp32);
-  }
+  for (uint64_t seed = 1; seed <= 300; ++seed)
+    add_regions(cases, random_graph(seed), {}, seed % 4 ? ir::Mode::Fp32 : ir::Mode::Eager, seed);
+  for (const auto& required : requirements::kRequirements)
+    for (const int64_t rows : {1, 33})
+      add_regions(cases, *ir::parse_graph(required.text), {{"M", rows}}, ir::Mode::Fp32, 1);
   return cases;
 }
 
@@ -283,7 +305,7 @@ void* RegionMemory::operand(ir::Value value) {
   } else if (node.tensor) {
     memory_[value] = *node.tensor;
   } else if (const auto input = case_.inputs.find(node.name); input != case_.inputs.end()) {
-    memory_[value] = input->second;
+    memory_[value] = *run::laid_out(node, input->second, case_.symbols);
   } else {
     return nullptr;  // an accumulator, or a result
   }
@@ -292,7 +314,7 @@ void* RegionMemory::operand(ir::Value value) {
 
 void* RegionMemory::result(ir::Value value, bool zero) {
   const auto& type = case_.folded.type(value);
-  auto made = Tensor::make(type.dtype, *ir::evaluate(type.shape, {}));
+  auto made = Tensor::make(type.dtype, *ir::evaluate(type.shape, case_.symbols));
   std::memset(made->data(), zero ? 0 : 0xff, static_cast<size_t>(made->bytes()));
   return (memory_[value] = *std::move(made)).data();
 }

@@ -1,5 +1,5 @@
-// Graphs of one region each, with inputs, for every kind of product and of tail that a kernel may
-// compute.
+// Graphs of one region each, with inputs: every kind of product and of tail that a kernel may
+// compute, the regions of random graphs, and those that are required to fuse.
 #pragma once
 
 #include <map>
@@ -15,6 +15,7 @@ namespace attacca::testing {
 struct RegionCase {
   std::string text;
   ir::Graph folded;
+  ir::SymbolValues symbols;
   problem::Problem problem;
   ir::Bindings inputs;
   Reference reference;
