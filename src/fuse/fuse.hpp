@@ -131,7 +131,8 @@ struct FuseOptions {
 
 Partition partition(ir::Graph graph, const FuseOptions& options = {});
 
-// Every node computed exactly once, every input available, epilogues verified. For tests.
+// Every node computed exactly once, every input available, epilogues verified. An error is a bug of
+// this layer.
 Status verify(const Partition& partition);
 
 }  // namespace attacca::fuse

@@ -33,8 +33,16 @@ bool same_groups(const Facts& facts, Value first, Value second) {
          facts.graph.type(one.operands[2]).shape == facts.graph.type(other.operands[2]).shape;
 }
 
+// Whether an operand of the second product is the first one, which must then be in memory.
+bool reads(const Facts& facts, Value second, Value first) {
+  const std::vector<Value>& operands = facts.graph[second].operands;
+  return std::any_of(operands.begin(), operands.end(), [&](Value operand) {
+    return operand == first || facts.views[operand.id].source == first;
+  });
+}
+
 bool can_pair(const Facts& facts, uint32_t first, uint32_t second) {
-  return facts.live[first] && facts.live[second] &&
+  return facts.live[first] && facts.live[second] && !reads(facts, Value{second}, Value{first}) &&
          facts.graph.type(Value{first}) == facts.graph.type(Value{second}) &&
          reads_same_a(facts, Value{first}, Value{second}) &&
          same_groups(facts, Value{first}, Value{second}) &&

@@ -25,6 +25,7 @@
 #include "import/formats.hpp"
 #include "run/cuda/tensors.hpp"
 #include "run/shared/input_layout.hpp"
+#include "support/check.hpp"
 
 namespace attacca::run {
 
@@ -46,6 +47,8 @@ Result<Prepared> prepare(const ir::Graph& graph, const Target& target,
   fold::FoldResult folded = target.folds() ? fold::fold(merged.graph) : merged;
   fuse::Joined cut{fuse::partition(std::move(folded.graph), options), {}};
   if (target.folds()) cut = fuse::join_products(std::move(cut.partition), options);
+  const Status sound = fuse::verify(cut.partition);
+  ATTACCA_CHECK(sound.has_value(), to_string(sound.error()));
   folded.applied.insert(folded.applied.end(), cut.applied.begin(), cut.applied.end());
   auto partition = std::make_shared<fuse::Partition>(std::move(cut.partition));
   ATTACCA_TRY_VOID(lay_out_outputs(*partition, strides));

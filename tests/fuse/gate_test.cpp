@@ -19,6 +19,14 @@ TEST(Gate, PackedHalves) {
             "gated y = swiglu(acc0, acc1)");
 }
 
+TEST(Gate, AProductOfTheOtherProductIsNoGate) {
+  constexpr const char* kSquares = "x: f32[8, 8], w: f32[8, 8]";
+  EXPECT_EQ(fused(kSquares, "h = matmul(x, w)\ny = matmul(x, h) * silu(h)\nreturn y"),
+            "gemm h = acc, t4 = silu(acc); gemm y = acc * full(t4)");
+  EXPECT_EQ(fused(kSquares, "h = matmul(x, w)\ny = matmul(x, h[::-1]) + h\nreturn y"),
+            "gemm h = acc; single t3; gemm y = acc + full(h)");
+}
+
 TEST(Gate, Interleaved) {
   EXPECT_EQ(fused(kHalves, "h = matmul(x, w)\ny = geglu(h[:, ::2], h[:, 1::2])\nreturn y"),
             "gated y = geglu(acc0, acc1)");

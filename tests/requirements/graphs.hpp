@@ -14,6 +14,12 @@ inline constexpr Requirement kRequirements[] = {
     {"llama_mlp", R"(graph g(x: bf16[M, 96], w1: bf16[136, 96], w2: bf16[136, 96]) {
   return silu(x @ transpose(w1)) * (x @ transpose(w2))
 })"},
+    // The second product reads the first one, which shares its other operand: no gate.
+    {"product_of_product", R"(graph g(x: bf16[96, 96], w: bf16[96, M]) {
+  y = x @ w
+  return silu(x @ y) * y
+})",
+     2},
     {"external_buffer", R"(graph g(x: bf16[M, 96], w: bf16[136, 96], e: bf16[M, 136]) {
   return silu(x @ transpose(w)) * e
 })"},
