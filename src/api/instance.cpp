@@ -10,7 +10,8 @@ namespace {
 Status check_addresses(std::span<const void* const> addresses, const std::vector<Tensor>& tensors,
                        std::string_view what) {
   if (addresses.size() != tensors.size())
-    return fail(fmt::format("{} addresses for {} {}s", addresses.size(), tensors.size(), what));
+    return fail(fmt::format("{} addresses for {} {}s", addresses.size(), tensors.size(), what),
+                fmt::format("{}s", what), "give one for each, in the graph's order");
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto address = reinterpret_cast<uintptr_t>(addresses[i]);
     if (address == 0 && tensors[i].bytes > 0)

@@ -165,7 +165,7 @@ void add_pack(CLI::App& app, PackArgs& args, Action& action) {
   command
       ->add_option("--bits", args.bits, "Bits of integer weights: 8, or 4 if a byte contains two")
       ->check(CLI::IsMember({4, 8}));
-  command->add_flag("--unpack", args.unpack, "Restore the original file, bit for bit");
+  command->add_flag("--unpack", args.unpack, "Restore the original file's tensors, bit for bit");
   add_json(command, args.json);
   command->callback([&args, &action] { action = [&args] { return pack(args); }; });
 }

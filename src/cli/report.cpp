@@ -54,7 +54,7 @@ Result<std::map<std::string, std::string>> parse_pairs(const std::vector<std::st
       return fail(fmt::format("{} is no NAME=VALUE", text), option,
                   fmt::format("write {} NAME=VALUE", option));
     if (!pairs.emplace(text.substr(0, equals), text.substr(equals + 1)).second)
-      return fail(fmt::format("{} is given twice", text.substr(0, equals)), option);
+      return fail(fmt::format("{} is given twice", text.substr(0, equals)), option, "give it once");
   }
   return pairs;
 }

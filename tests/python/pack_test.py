@@ -153,6 +153,33 @@ class Floats(unittest.TestCase):
         self.assertEqual(attacca.pack(weights).scales, "f32")
         self.assertEqual(attacca.pack(weights.half(), scale_dtype="f32").scales, "f32")
 
+    def test_scales_below_the_normal_numbers_of_f16_keep_the_largest_weight(self):
+        for largest in (1e-8, 3e-7, 1.5e-6, 1e-5, 4e-4):
+            values = RANDOM.standard_normal((4, 64))
+            values *= largest / np.abs(values).max(1, keepdims=True)
+            for symmetric in (True, False):
+                packed = attacca.pack(values, bits=8, symmetric=symmetric, scale_dtype="f16")
+                given = np.asarray(unpacked(packed))
+                with self.subTest(largest=largest, symmetric=symmetric):
+                    # Half a code, where a code is at most the next number above the exact step.
+                    most = 127 if symmetric else 255
+                    step = np.ptp(values, 1).max() / most + 2.0**-24
+                    self.assertLessEqual(np.abs(given - values).max(), step)
+
+    def test_scales_are_rounded_to_whole_numbers(self):
+        packed = attacca.pack(np.ones((2, 128), np.int8), np.array([1.9, 2.4], np.float32), bits=4,
+                              scale_dtype="u8")
+        self.assertEqual(np.unique(unpacked(packed, "s8")).tolist(), [2])
+
+    def test_text_names_any_input(self):
+        packed = attacca.pack(np.ones((4, 6), np.float32))
+        for name in ("größe", "return", "bf16", 'q"x', "a.b", "a\\b", "tab\t"):
+            text = packed.text(name)
+            quoted = text[len("unpack("):text.index(", [")]
+            plan = attacca.compile(f"graph g({quoted}: u8[{len(packed.data)}]) "
+                                   f"{{ return {text} }}")
+            self.assertEqual(plan(packed.data).shape, (4, 6), name)
+
 
 class Errors(unittest.TestCase):
     def test_each_says_what_is_wrong_and_where(self):
@@ -179,7 +206,13 @@ class Errors(unittest.TestCase):
                 ((codes * 8, scales), {"bits": 4}, "weights", "codes from 8 to 8"),
                 ((codes, scales), {"symmetric": False}, "symmetric", "zero points of their own"),
                 ((codes.view(np.uint8), scales, np.full((8, 1), 16, np.uint8)), {"bits": 4},
-                 "weights", "zero point 16")):
+                 "zeros", "zero points from 16 to 16"),
+                ((codes, scales * 300), {"bits": 4, "scale_dtype": "u8", "group": 128}, "scales",
+                 "scales from 300.0 to 300.0"),
+                ((codes, scales * -1), {"bits": 4, "scale_dtype": "u8", "group": 128}, "scales",
+                 "scales from -1.0 to -1.0"),
+                ((codes, scales * np.nan), {}, "scales", "not finite"),
+                ((codes, scales * 1e5), {"scale_dtype": "f16"}, "scales", "too large for f16")):
             with self.subTest(what=what), self.assertRaises(attacca.Error) as raised:
                 attacca.pack(*arguments, **keywords)
             self.assertIn(what, str(raised.exception))

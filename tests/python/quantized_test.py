@@ -198,6 +198,43 @@ class State(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "no weights"):
             QuantizedLinear(64, 40)(torch.ones(2, 64))
 
+    def test_a_refused_state_leaves_the_weights(self):
+        x = torch.randn(3, 128)
+        for group in (32, 64):
+            layer, other = (QuantizedLinear.from_linear(torch.nn.Linear(128, 40), 8, group)
+                            for _ in range(2))
+            state, before = other.state_dict(), layer(x)
+            wrong = QuantizedLinear.from_linear(torch.nn.Linear(64, 40), 8, group).state_dict()
+            order = torch.arange(128)
+            refused = [wrong, {**state, "order": order + 5}, {**state, "order": order[:64]},
+                       {**state, "order": torch.zeros_like(order)}]
+            if group == 32:
+                refused += [{**state, "scales": each} for each in (
+                    state["scales"].T, state["scales"].int(), torch.tensor(1.),
+                    torch.zeros(40, 0))]
+                refused += [{**state, "packed": torch.zeros(4, dtype=torch.uint8)},
+                            {name: state[name] for name in ("codes", "bias")}]
+            for each in refused:
+                with self.subTest(names=[*each]), self.assertRaises(RuntimeError):
+                    layer.load_state_dict(each)
+                torch.testing.assert_close(layer(x), before, rtol=0, atol=0)
+
+    def test_weights_on_the_meta_device_compute_nothing(self):
+        x, linear = torch.randn(3, 64), torch.nn.Linear(64, 8)
+        layer = QuantizedLinear.from_linear(linear, 4, 64)
+        state = layer.state_dict()
+        del state["bias"]
+        partly = QuantizedLinear(64, 8, device="meta")
+        partly.load_state_dict(state, assign=True, strict=False)
+        for each in (partly, layer.to("meta")):
+            with self.assertRaisesRegex(attacca.Error, "x is on cpu, the layer on meta"):
+                each(x)
+            self.assertEqual(each.to_empty(device="meta")(x.to("meta")).shape, (3, 8))
+        blocks, scales = torch.zeros(4, 1, 16, dtype=torch.uint8), torch.zeros(4, 1,
+                                                                               dtype=torch.uint8)
+        with self.assertRaisesRegex(attacca.Error, "scales on meta"):
+            attacca.torch.mxfp4(blocks, scales.to("meta"))
+
     def test_a_cast_of_a_model_leaves_packed_weights_alone(self):
         made = QuantizedLinear.from_linear(torch.nn.Linear(64, 40), 4, 64)
         before = made.dequantized()
@@ -208,6 +245,8 @@ class State(unittest.TestCase):
 
 class Calls(unittest.TestCase):
     def test_bad_inputs(self):
+        with self.assertRaisesRegex(attacca.Error, "x has shape"):
+            QuantizedLinear.from_linear(torch.nn.Linear(64, 8), 8)(torch.tensor(1.))
         layer = QuantizedLinear.from_linear(torch.nn.Linear(64, 40), 4, 64)
         with self.assertRaisesRegex(attacca.Error, "last dimension is 64"):
             layer(torch.ones(2, 65))

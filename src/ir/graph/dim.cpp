@@ -138,7 +138,9 @@ Result<int64_t> Dim::evaluate(const SymbolValues& symbols) const {
   if (overflow)
     return fail(fmt::format("dimension {} overflows 64 bits", to_string(*this)), {},
                 "use smaller dimensions");
-  if (total < 0) return fail(fmt::format("dimension {} is negative: {}", to_string(*this), total));
+  if (total < 0)
+    return fail(fmt::format("dimension {} is negative: {}", to_string(*this), total),
+                to_string(*this), "give its symbols other sizes");
   return total;
 }
 

@@ -213,7 +213,9 @@ class Torch:
         dtype = Torch.names().get(tensor.dtype)
         if dtype is None:
             raise _no_dtype(tensor.dtype, where)
-        if tensor.layout is not torch.strided or tensor.is_nested:
+        if tensor.is_nested:
+            raise Error("a nested tensor", where, "give a tensor of one shape: .to_padded_tensor()")
+        if tensor.layout is not torch.strided:
             raise Error(f"a tensor of layout {tensor.layout}", where, "call .to_dense()")
         if tensor.requires_grad and torch.is_grad_enabled():
             raise Error("the tensor requires a gradient, which Attacca does not compute", where,

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
@@ -62,9 +63,8 @@ class Packed(NamedTuple):
         keywords += [f"bits={self.bits}"] if self.bits != 8 else []
         keywords += [f"group={self.group}"] if self.group is not None else []
         keywords += [f"scales={self.scales}"] + (["zeros=true"] if self.zeros else [])
-        name = _arguments.text(name, "name")
-        named = name if name.isidentifier() else f'"{name}"'
-        return (f"unpack({named}, [{self.shape[0]}, {self.shape[1]}], "
+        return (f"unpack({_named(_arguments.text(name, 'name'))}, [{self.shape[0]}, "
+                f"{self.shape[1]}], "
                 f"{', '.join(keywords)}, dtype={_arguments.dtype(dtype, 'dtype')})")
 
     @classmethod
@@ -130,8 +130,8 @@ def pack(weights: Any, scales: Any = None, zeros: Any = None, *, bits: Bits = 8,
         be moved to a GPU.
 
     Raises:
-        Error: A shape or dtype is none of these; codes are outside of ``bits``; no packed tensor
-            has such groups; weights are not finite, or their scales are too large for
+        Error: A shape or dtype is none of these; codes or zero points are outside of ``bits``; no
+            packed tensor has such groups; weights or scales are not finite, or too large for
             ``scale_dtype``; a tensor is not on the CPU.
     """
     if scales is None and zeros is not None:
@@ -164,8 +164,10 @@ def quantize(weights: Any, bits: int, group: int | None, symmetric: bool,
     text = _quantizing(view.dtype, n, k, _group(group, k), bits, symmetric, dtype)
     *made, top = _plan(text)(weights)
     if not math.isfinite(float(top)):
-        raise Error("the weights are not finite, or a scale is too large for " + dtype, "weights",
-                    "fix the weights, or give scale_dtype=\"f32\"")
+        wide = dtype == "f32"
+        raise Error("the weights are not finite, or their range or a scale is too large for "
+                    + dtype, "weights", "fix the weights" + ("" if wide else
+                                                             ", or give scale_dtype=\"f32\""))
     return Quantized(*made)
 
 
@@ -197,13 +199,17 @@ def pack_codes(given: Quantized, bits: int, group: int | None,
                     "convert them to the codes' dtype")
     dtype = _scale_dtype(scale_dtype, scales.dtype)
     text = _arranging(codes, scales, zeros, groups, bits, dtype)
-    made = list(_plan(text)(*[each for each in given if each is not None]))
-    if bits == 4:
+    *made, least_scale, largest_scale, stored = _plan(text)(*[each for each in given
+                                                              if each is not None])
+    _check_scales(float(least_scale), float(largest_scale), float(stored), dtype)
+    for where in ("zeros", "weights") if bits == 4 and zeros is not None else \
+            ("weights",) if bits == 4 else ():
         low, high = int(made.pop(-2)), int(made.pop())
         least = -8 if codes.dtype == "s8" else 0
         if low < least or high > least + 15:
-            raise Error(f"codes from {low} to {high}", "weights",
-                        f"codes of 4 bits are {least} to {least + 15}; give bits=8")
+            what = "zero points" if where == "zeros" else "codes"
+            raise Error(f"{what} from {low} to {high}", where,
+                        f"those of 4 bits are {least} to {least + 15}; give bits=8")
     views = [_frameworks.of(tensor).view(tensor, "weights") for tensor in made]
     data = _core.pack_weights(n, k, codes.dtype, bits, zeros is not None, group or 0, dtype,
                               views[0].address, views[1].address,
@@ -244,6 +250,18 @@ def _check_matrix(view: View, dtypes: tuple[str, ...], where: str, fix: str) -> 
         raise Error(f"{where} has shape {view.shape}", where, "give [N, K]")
 
 
+def _check_scales(least: float, largest: float, stored: float, dtype: str) -> None:
+    """Checks the smallest and the largest scale, and the largest one as it is stored."""
+    if not (math.isfinite(least) and math.isfinite(largest)):
+        raise Error("a scale is not finite", "scales", "fix the scales")
+    if dtype == "u8" and (round(least) < 0 or round(largest) > 255):
+        raise Error(f"scales from {least} to {largest}", "scales",
+                    "those of u8 are whole numbers up to 255")
+    if not math.isfinite(stored):
+        raise Error(f"a scale of {max(abs(least), abs(largest))} is too large for {dtype}",
+                    "scales", "give scale_dtype=\"f32\"")
+
+
 def _check_bits(bits: Any) -> None:
     if isinstance(bits, bool) or bits not in (4, 8):
         raise Error(f"bits is {_arguments.shown(bits)}", "bits", "give 4 or 8")
@@ -269,6 +287,20 @@ def _scale_dtype(given: Any, default: str) -> str:
 # ---- The graphs that compute
 
 
+# Names that the text form takes without quotes (docs/text-format.md).
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_RESERVED = frozenset(("f64", "f32", "f16", "bf16", "f8e4m3", "f8e5m2", "s64", "s32", "s8", "u8",
+                       "bool", "return", "true", "false", "inf", "nan"))
+
+
+def _named(name: str) -> str:
+    """A name as the text form has it."""
+    if _NAME.fullmatch(name) and name not in _RESERVED:
+        return name
+    escaped = re.sub(r'["\\\\]', r"\\\g<0>", name)
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda c: f"\\x{ord(c[0]):02x}", escaped) + '"'
+
+
 @lru_cache(maxsize=64)
 def _plan(text: str) -> Plan:
     return compile_plan(text, "cpu", "fp32", "known", 0, 0, None)
@@ -281,6 +313,10 @@ def _pieces(k: int, group: int) -> Iterator[tuple[int, int, int]]:
         yield 0, whole, group
     if k % group:
         yield whole * group, 1, k % group
+
+
+# The distance of the smallest numbers of a dtype: quotients of f32 are exact enough.
+_SMALLEST = {"f16": 2.0**-24, "bf16": 2.0**-133}
 
 
 def _quantizing(floats: str, n: int, k: int, group: int, bits: int, symmetric: bool,
@@ -298,8 +334,11 @@ def _quantizing(floats: str, n: int, k: int, group: int, bits: int, symmetric: b
         else:
             lines += [f"low{i} = min(reduce_min(x{i}, axes=[2], keepdims=true), 0)",
                       f"range{i} = max(reduce_max(x{i}, axes=[2], keepdims=true), 0) - low{i}"]
-        # The codes are those of the scale as it is stored. One of 0 is of zeros alone.
-        lines += [f"scale{i} = cast(range{i} / {most}, {dtype})",
+        # The codes are those of the scale as it is stored. One of 0 is of zeros alone: where the
+        # nearest number is so far below that codes end before the weights, it is the next one.
+        lines += [f"near{i} = cast(range{i} / {most}, {dtype})",
+                  f"scale{i} = where(cast(near{i}, f32) * {most + 0.5} < range{i}, "
+                  f"cast(range{i} / {most} + {_SMALLEST.get(dtype, 0.0)!r}, {dtype}), near{i})",
                   f"step{i} = where(scale{i} == 0, 1, cast(scale{i}, f32))"]
         if symmetric:
             code = f"clamp(round(x{i} / step{i}), min={-most - 1}, max={most})"
@@ -341,7 +380,8 @@ def _quantizing_whole(floats: str, n: int, k: int, group: int) -> str:
 def _arranging(codes: View, scales: View, zeros: View | None, groups: int, bits: int,
                dtype: str) -> str:
     """A graph of codes, scales and zero points: the codes as bytes row by row, the scales in
-    their dtype, the zero points; of 4 bits also the smallest and the largest code."""
+    their dtype, the zero points; of 4 bits also the smallest and the largest code and zero point;
+    the smallest and the largest scale, and the largest magnitude of one as it is stored."""
     n, k = codes.shape
     given = [("codes", codes), ("scales", scales)] + ([("zeros", zeros)] if zeros else [])
     inputs = ", ".join(f"{name}: {view.dtype}[{', '.join(map(str, view.shape))}]"
@@ -350,9 +390,14 @@ def _arranging(codes: View, scales: View, zeros: View | None, groups: int, bits:
              "field = where(wide < 0, wide + 16, wide)",
              f"bytes = reshape(cast(field[:, :, 0:1] + field[:, :, 1:2] * 16, u8), [{n}, {k // 2}])"
              ] if bits == 4 else []
-    results = ["bytes" if bits == 4 else "codes",
-               f"cast(reshape(scales, [{n}, {groups}]), {dtype})"]
+    exact = dtype != "u8" or scales.dtype == "u8"
+    lines += ["numbers = cast(scales, f32)",
+              f"stored = cast({'scales' if exact else 'round(numbers)'}, {dtype})"]
+    results = ["bytes" if bits == 4 else "codes", f"reshape(stored, [{n}, {groups}])"]
     results += [f"reshape(zeros, [{n}, {groups}])"] if zeros else []
     results += ["reduce_min(wide)", "reduce_max(wide)"] if bits == 4 else []
+    results += ["reduce_min(cast(zeros, s32))", "reduce_max(cast(zeros, s32))"] \
+        if bits == 4 and zeros else []
+    results += ["reduce_min(numbers)", "reduce_max(numbers)", "amax(cast(stored, f32))"]
     lines.append(f"return {', '.join(results)}")
     return f"graph arrange({inputs}) {{ {'; '.join(lines)} }}"

@@ -35,7 +35,10 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
         if name not in views:
             if parameter.default is inspect.Parameter.empty:
-                raise Error(f"operand {name} is missing", name, f"give {name}=")
+                gate = name.startswith("acc") and name[3:].isdigit()
+                raise Error(f"operand {name} is missing", name,
+                            "write a gate as text, such as 'silu(acc0) * acc1'" if gate
+                            else f"give {name}=")
             continue
         view = views[name]
         operands[name] = Traced(record, f"{operand_role(name, view.shape, columns, lead)}({name})",

@@ -1,6 +1,7 @@
 """``attacca.torch.QuantizedLinear``: a linear layer with weights of 4 or 8 bits."""
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -12,6 +13,7 @@ from ._layouts import from_awq, from_gptq
 from ._ops.quantized import dequantized, quantized_linear
 
 _BUFFERS = ("packed", "codes", "scales", "zeros", "order")
+_SCALES = (torch.float16, torch.bfloat16, torch.float32)
 
 
 class QuantizedLinear(torch.nn.Module):
@@ -140,6 +142,8 @@ class QuantizedLinear(torch.nn.Module):
             dtype: torch.dtype | None = None) -> QuantizedLinear:
         """A layer of codes on the CPU."""
         n, k = made.codes.shape
+        if bias is not None and tuple(bias.shape) != (n,):
+            raise Error(f"bias has shape {tuple(bias.shape)}", "bias", f"give ({n},)")
         if dtype is not None:
             made = made._replace(scales=made.scales.to(dtype))
         self = cls(k, n, bias=False, device=device)
@@ -171,7 +175,7 @@ class QuantizedLinear(torch.nn.Module):
             Error: x has another last dimension or dtype, is on another device or requires a
                 gradient; the layer has no weights yet.
         """
-        if x.shape[-1] != self.in_features:
+        if x.dim() == 0 or x.shape[-1] != self.in_features:
             raise Error(f"x has shape {tuple(x.shape)}", "x",
                         f"its last dimension is {self.in_features}")
         if not self._form:
@@ -214,30 +218,52 @@ class QuantizedLinear(torch.nn.Module):
         Raises:
             Error: They are not weights of such a layer.
         """
-        shape = (self.out_features, self.in_features)
-        if self.packed is not None:
-            self._form, self._said = _packed_form(self.packed, shape)
-        else:
-            self._form, self._said = _plain_form(self.codes, self.scales, self.zeros, shape)
+        self._form, self._said = _described({name: getattr(self, name) for name in _BUFFERS},
+                                            (self.out_features, self.in_features))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, local_metadata: Any,
                               strict: bool, missing_keys: list[str], unexpected_keys: list[str],
                               error_msgs: list[str]) -> None:
         """Gives the buffers the state's shapes and dtypes, which say how weights are quantised,
-        before they are filled."""
+        before they are filled. Of a state that is none of such a layer, nothing is loaded."""
         given = {name: state_dict.get(prefix + name) for name in _BUFFERS}
+        weights = [each for each in given.values() if each is not None]
         if given["packed"] is not None or given["codes"] is not None:
+            try:
+                if not any(each.is_meta for each in weights):
+                    self._form, self._said = _described(given,
+                                                        (self.out_features, self.in_features))
+            except Error as error:
+                error_msgs.append(f"{prefix}{error.where or 'packed'}: {error}")
+                return
             device = self._weights()[0].device
             for name, tensor in given.items():
                 setattr(self, name,
                         None if tensor is None else torch.empty_like(tensor, device=device))
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys,
                                       unexpected_keys, error_msgs)
-        if self._weights()[0].numel() and not self._weights()[0].is_meta:
-            try:
-                self._describe()
-            except Error as error:
-                error_msgs.append(f"{prefix}packed: {error}")
+
+
+def _described(given: Mapping[str, torch.Tensor | None], shape: tuple[int, int]) -> tuple[str, str]:
+    """The form of the weights among a layer's buffers, and what ``print`` shows of them.
+
+    Raises:
+        Error: They are not weights of such a layer.
+    """
+    packed, codes, scales, zeros, order = (given[name] for name in _BUFFERS)
+    if order is not None and not _is_permutation(order, shape[1]):
+        raise Error("order does not name each feature once", "order",
+                    f"give the numbers 0 to {shape[1] - 1} in some order, int32 or int64")
+    if packed is None:
+        return _plain_form(codes, scales, zeros, shape)
+    if codes is not None or scales is not None or zeros is not None:
+        raise Error("weights both packed and as codes", "packed", "give one of them")
+    return _packed_form(packed, shape)
+
+
+def _is_permutation(order: torch.Tensor, count: int) -> bool:
+    return (order.dtype in (torch.int32, torch.int64) and tuple(order.shape) == (count,)
+            and bool((order.sort().values.cpu() == torch.arange(count)).all()))
 
 
 def _packed_form(data: torch.Tensor, shape: tuple[int, int]) -> tuple[str, str]:
@@ -250,13 +276,21 @@ def _packed_form(data: torch.Tensor, shape: tuple[int, int]) -> tuple[str, str]:
 
 def _plain_form(codes: torch.Tensor | None, scales: torch.Tensor | None,
                 zeros: torch.Tensor | None, shape: tuple[int, int]) -> tuple[str, str]:
-    if codes is None or scales is None or tuple(codes.shape) != shape:
-        raise Error("codes and scales do not fit together", "codes", f"give codes of shape {shape}")
-    (n, k), groups = shape, scales.shape[-1]
-    if tuple(scales.shape) != (n, groups) or k % groups or (zeros is not None
-                                                            and zeros.shape != scales.shape):
-        raise Error(f"scales of shape {tuple(scales.shape)}", "scales",
-                    f"give ({n}, groups), with groups that divide {k}")
+    if codes is None or tuple(codes.shape) != shape or codes.dtype not in (torch.int8, torch.uint8):
+        raise Error("these are no codes" if codes is None else
+                    f"codes of {codes.dtype} of shape {tuple(codes.shape)}", "codes",
+                    f"give int8 or uint8 of shape {shape}")
+    if scales is None:
+        raise Error("codes without scales", "scales", "give their scales")
+    n, k = shape
+    groups = scales.shape[-1] if scales.dim() == 2 else 0
+    if tuple(scales.shape) != (n, groups) or groups == 0 or k % groups \
+            or scales.dtype not in _SCALES:
+        raise Error(f"scales of {scales.dtype} of shape {tuple(scales.shape)}", "scales",
+                    f"give floats ({n}, groups), with groups that divide {k}")
+    if zeros is not None and (zeros.shape != scales.shape or zeros.dtype != codes.dtype):
+        raise Error(f"zeros of {zeros.dtype} of shape {tuple(zeros.shape)}", "zeros",
+                    f"give {codes.dtype} of the scales' shape")
     code = f"cast(reshape(w0, [{n}, {groups}, {k // groups}]), f32)"
     if zeros is not None:
         code = f"({code} - cast(reshape(w2, [{n}, {groups}, 1]), f32))"

@@ -49,6 +49,9 @@ def mxfp4(blocks: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
 
 def _shape(blocks: torch.Tensor, scales: torch.Tensor) -> list[int]:
     """The result's shape."""
+    if blocks.device != scales.device:
+        raise Error(f"blocks are on {blocks.device} and scales on {scales.device}", "blocks",
+                    "move one to the other's device")
     shape = [*scales.shape[:-1], scales.shape[-1] * _BLOCK] if scales.dim() else []
     fits = tuple(blocks.shape) in ((*scales.shape, _BLOCK // 2),
                                    (*scales.shape[:-1], shape[-1] // 2 if shape else 0))

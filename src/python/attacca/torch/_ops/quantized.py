@@ -71,7 +71,7 @@ def _engine(text: str, device: str) -> Engine:
 
 def _run(x: torch.Tensor, weights: Sequence[torch.Tensor], bias: torch.Tensor | None, form: str,
          n: int) -> torch.Tensor:
-    dtype = _check(x)
+    dtype = _check(x, weights, bias)
     types = _types(weights)
     product = product_text("x", weights_text(form, [*types], dtype),
                            None if bias is None else "bias", dtype)
@@ -85,8 +85,12 @@ def _run(x: torch.Tensor, weights: Sequence[torch.Tensor], bias: torch.Tensor | 
     return result
 
 
-def _check(x: torch.Tensor) -> str:
+def _check(x: torch.Tensor, weights: Sequence[torch.Tensor], bias: torch.Tensor | None) -> str:
     """The dtype of x."""
+    for each in (*weights, *(() if bias is None else (bias,))):
+        if each.device != x.device:
+            raise Error(f"x is on {x.device}, the layer on {each.device}", "x",
+                        "move one to the other's device")
     dtype = Torch.names().get(x.dtype, "")
     if x.dim() != 2 or dtype not in FLOATS:
         raise Error(f"x is {x.dtype} of shape {tuple(x.shape)}", "x", "give a matrix of floats")
@@ -95,7 +99,7 @@ def _check(x: torch.Tensor) -> str:
 
 def _fake(x: torch.Tensor, weights: Sequence[torch.Tensor], bias: torch.Tensor | None, form: str,
           n: int) -> torch.Tensor:
-    _check(x)
+    _check(x, weights, bias)
     return x.new_empty((x.shape[0], n))
 
 
