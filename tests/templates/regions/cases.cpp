@@ -28,7 +28,13 @@ struct Shape {
 };
 // Some are for kernels of few rows. Where rows do not begin at multiples of 16 bytes, slots of
 // boxes take no operands.
+#ifdef __SANITIZE_ADDRESS__  // the interpreter is slow, and fewer kernels run
+constexpr Shape kShapes[] = {{45, 48}, {1, 48}, {2, 41}};
+constexpr uint64_t kRandomGraphs = 60;
+#else
 constexpr Shape kShapes[] = {{45, 48}, {3, 48}, {1, 48}, {70, 44}, {2, 41}};
+constexpr uint64_t kRandomGraphs = 300;
+#endif
 
 // Products y and z of M x N and h of M x D, twice as many columns. `inputs` names x and the
 // weights; in `product`, `{0}` is one of these, w, v or u, and `{1}` its columns. `%` is the dtype:
@@ -275,7 +281,7 @@ std::vector<RegionCase> make_cases() {
   std::vector<RegionCase> cases;
   uint32_t number = 0;
   for (const Shape& shape : kShapes) add_products(cases, shape, number);
-  for (uint64_t seed = 1; seed <= 300; ++seed)
+  for (uint64_t seed = 1; seed <= kRandomGraphs; ++seed)
     add_regions(cases, random_graph(seed), {}, seed % 4 ? ir::Mode::Fp32 : ir::Mode::Eager, seed);
   for (const auto& required : requirements::kRequirements)
     for (const int64_t rows : {1, 33})
