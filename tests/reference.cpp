@@ -8,6 +8,12 @@
 
 namespace attacca::testing {
 
+ir::Tensor operand_of(const ir::Graph& graph, ir::Value value, const ir::Bindings& inputs) {
+  const ir::Node& node = graph[value];
+  if (node.literal) return ir::Tensor::of(node.type.dtype, {}, {node.literal->value});
+  return node.tensor ? *node.tensor : inputs.at(node.name);
+}
+
 Reference make_reference(const ir::Graph& graph, const ir::Bindings& inputs) {
   const auto exact = ir::interpret(graph, inputs);
   const auto unfused =

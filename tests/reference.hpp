@@ -1,4 +1,4 @@
-// What a graph's outputs are compared with.
+// What a graph's regions read, and what its outputs are compared with.
 #pragma once
 
 #include <string>
@@ -7,6 +7,9 @@
 #include "ir/interpret/interpreter.hpp"
 
 namespace attacca::testing {
+
+// The value of an input or a constant.
+ir::Tensor operand_of(const ir::Graph& graph, ir::Value value, const ir::Bindings& inputs);
 
 // The outputs in f64, and those of the op-by-op interpreter in eager mode.
 struct Reference {

@@ -36,9 +36,8 @@ bool same_groups(const Facts& facts, Value first, Value second) {
 // Whether an operand of the second product is the first one, which must then be in memory.
 bool reads(const Facts& facts, Value second, Value first) {
   const std::vector<Value>& operands = facts.graph[second].operands;
-  return std::any_of(operands.begin(), operands.end(), [&](Value operand) {
-    return operand == first || facts.views[operand.id].source == first;
-  });
+  return std::any_of(operands.begin(), operands.end(),
+                     [&](Value operand) { return facts.views[operand.id].source == first; });
 }
 
 bool can_pair(const Facts& facts, uint32_t first, uint32_t second) {

@@ -70,15 +70,7 @@ class Buffers {
   Result<void*> input(Value value) {
     const auto found = memory_.find(value);
     if (found != memory_.end()) return found->second.pointer();
-    const ir::Node& node = case_.folded[value];
-    Tensor tensor;
-    if (node.literal) {
-      tensor = Tensor::of(node.type.dtype, {}, {node.literal->value});
-    } else if (node.tensor) {
-      tensor = *node.tensor;
-    } else {
-      tensor = case_.inputs.at(node.name);
-    }
+    const Tensor tensor = operand_of(case_.folded, value, case_.inputs);
     int64_t span = 1;  // a strided view lies in its storage as it is
     for (size_t axis = 0; axis < tensor.shape().size(); ++axis)
       span += (tensor.shape()[axis] - 1) * tensor.strides()[axis];

@@ -43,10 +43,13 @@ templates::Template template_of(const Kernel& kernel) {
 }
 
 // Of few multiprocessors, so that a block has several tiles.
-gpu::DeviceInfo device() {
-  gpu::DeviceInfo info = *gpu::known_device("h200");
-  info.sm_count = 4;
-  return info;
+const gpu::DeviceInfo& device() {
+  static const gpu::DeviceInfo described = [] {
+    gpu::DeviceInfo info = *gpu::known_device("h200");
+    info.sm_count = 4;
+    return info;
+  }();
+  return described;
 }
 
 launch::Candidate candidate_of(const Kernel& kernel) {

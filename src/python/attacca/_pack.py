@@ -164,10 +164,9 @@ def quantize(weights: Any, bits: int, group: int | None, symmetric: bool,
     text = _quantizing(view.dtype, n, k, _group(group, k), bits, symmetric, dtype)
     *made, top = _plan(text)(weights)
     if not math.isfinite(float(top)):
-        wide = dtype == "f32"
+        wider = "" if dtype == "f32" else ", or give scale_dtype=\"f32\""
         raise Error("the weights are not finite, or their range or a scale is too large for "
-                    + dtype, "weights", "fix the weights" + ("" if wide else
-                                                             ", or give scale_dtype=\"f32\""))
+                    + dtype, "weights", "fix the weights" + wider)
     return Quantized(*made)
 
 
@@ -202,12 +201,11 @@ def pack_codes(given: Quantized, bits: int, group: int | None,
     *made, least_scale, largest_scale, stored = _plan(text)(*[each for each in given
                                                               if each is not None])
     _check_scales(float(least_scale), float(largest_scale), float(stored), dtype)
-    for where in ("zeros", "weights") if bits == 4 and zeros is not None else \
-            ("weights",) if bits == 4 else ():
-        low, high = int(made.pop(-2)), int(made.pop())
+    ranged = [("weights", "codes")] + ([("zeros", "zero points")] if zeros is not None else [])
+    for where, what in reversed(ranged if bits == 4 else []):
+        high, low = int(made.pop()), int(made.pop())
         least = -8 if codes.dtype == "s8" else 0
         if low < least or high > least + 15:
-            what = "zero points" if where == "zeros" else "codes"
             raise Error(f"{what} from {low} to {high}", where,
                         f"those of 4 bits are {least} to {least + 15}; give bits=8")
     views = [_frameworks.of(tensor).view(tensor, "weights") for tensor in made]

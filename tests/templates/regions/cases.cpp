@@ -306,15 +306,10 @@ RegionMemory::RegionMemory(const RegionCase& each) : case_(each) {
 
 void* RegionMemory::operand(ir::Value value) {
   const ir::Node& node = case_.folded[value];
-  if (node.literal) {
-    memory_[value] = Tensor::of(node.type.dtype, {}, {node.literal->value});
-  } else if (node.tensor) {
-    memory_[value] = *node.tensor;
-  } else if (const auto input = case_.inputs.find(node.name); input != case_.inputs.end()) {
-    memory_[value] = *run::laid_out(node, input->second, case_.symbols);
-  } else {
-    return nullptr;  // an accumulator, or a result
-  }
+  // Else an accumulator, or a result.
+  if (node.op != ir::Op::Input && node.op != ir::Op::Constant) return nullptr;
+  Tensor given = operand_of(case_.folded, value, case_.inputs);
+  memory_[value] = node.op == ir::Op::Input ? *run::laid_out(node, given, case_.symbols) : given;
   return memory_[value].data();
 }
 

@@ -227,10 +227,9 @@ class QuantizedLinear(torch.nn.Module):
         """Gives the buffers the state's shapes and dtypes, which say how weights are quantised,
         before they are filled. Of a state that is none of such a layer, nothing is loaded."""
         given = {name: state_dict.get(prefix + name) for name in _BUFFERS}
-        weights = [each for each in given.values() if each is not None]
         if given["packed"] is not None or given["codes"] is not None:
             try:
-                if not any(each.is_meta for each in weights):
+                if not any(each is not None and each.is_meta for each in given.values()):
                     self._form, self._said = _described(given,
                                                         (self.out_features, self.in_features))
             except Error as error:
