@@ -103,9 +103,25 @@ bool add_all(CallKey& key, nb::handle tensors, bool writable) {
   return true;
 }
 
+// Which inputs are the same object as an earlier one: a function that is traced may ask for that
+// (`x is y`).
+bool add_repeated(CallKey& key, const Items& inputs) {
+  for (size_t i = 1; i < inputs.size(); ++i) {
+    for (size_t earlier = 0; earlier < i; ++earlier) {
+      if (inputs[i] != inputs[earlier]) continue;
+      if (!key.add_number(static_cast<uint32_t>(i << 16 | earlier << 1))) return false;
+      break;
+    }
+  }
+  return true;
+}
+
 // False: a call with other tensors than those of NumPy and torch.
 bool read(CallKey& key, nb::handle inputs, nb::handle out) {
   if (!is_listed(inputs) || !add_all(key, inputs, false)) return false;
+  if (!add_repeated(key, Items(inputs))) return false;
+  // Without it f(x, w, out=y) would have the key of f(x, w, y).
+  if (!key.add_number(out.is_none() ? 0 : 1)) return false;
   if (out.is_none()) return true;
   return is_listed(out) ? add_all(key, out, true) : key.add(out.ptr(), true);
 }

@@ -86,6 +86,12 @@ bool CallKey::add(PyObject* tensor, bool writable) {
   return false;
 }
 
+bool CallKey::add_number(uint32_t number) {
+  if (count_ == kMostWords) return false;
+  words_[count_++] = number;
+  return true;
+}
+
 bool CallKey::add_array(PyObject* array, bool writable) {
   Py_buffer buffer;
   if (PyObject_GetBuffer(array, &buffer, PyBUF_STRIDED_RO | PyBUF_FORMAT) != 0) {

@@ -16,6 +16,8 @@ class CallKey {
   // False for a tensor that is not read here: of another type or subclass, one that must not be
   // written or read as it is (lazily negated), or one too many.
   bool add(PyObject* tensor, bool writable);
+  // Adds a number of the caller's. No tensor begins with a word so small. False: one word too many.
+  bool add_number(uint32_t number);
   // After the last tensor. False where torch would differentiate the call or, if `watched`, record
   // it.
   bool finish(bool watched);

@@ -65,6 +65,15 @@ class Calls(unittest.TestCase):
             np.testing.assert_array_equal(got, expected)
         self.assertIsNone(self.plan._engine.cache.run((numbers(5, 16), *given[1:]), None))
 
+    def test_an_out_is_no_input(self):
+        given, out = (numbers(4, 16), numbers(16, 16), numbers(16)), numbers(4, 16)
+        self.plan(*given, out=out)
+        with self.assertRaisesRegex(attacca.Error, "4 inputs"):
+            self.plan(*given, out)
+        self.plan(*given)
+        with self.assertRaisesRegex(attacca.Error, "missing"):
+            self.plan(*given[:2], out=given[2])
+
     def test_other_strides_of_the_same_shape(self):
         self.each(lambda a, b, bias: (a, np.ascontiguousarray(b.T).T, bias))
         self.each(lambda a, b, bias: (a, b.t().contiguous().t(), bias), torch.from_numpy)

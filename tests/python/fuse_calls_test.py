@@ -1,7 +1,11 @@
 """What fused functions take and return, and what they read beside tensors: as the plain function,
 or an error."""
+import builtins
 import collections
+import cProfile
 import enum
+import functools
+import math
 import pickle
 import unittest
 from typing import Annotated
@@ -278,6 +282,75 @@ class Calls(unittest.TestCase):
         for k in (1.0, 2.0, 1.0):
             self.compare(other(X, k), (X * k,))
             self.compare(other(X), (X * 1.0,))
+
+    def test_an_out_is_not_taken_for_an_argument(self):
+        def product(x, w, residual=None):
+            return x @ w if residual is None else x @ w + residual
+        fused, out, residual = attacca.fuse(product), torch.empty(4, 8), torch.randn(4, 8)
+        for _ in range(2):
+            self.assertIs(fused(X, W, out=out), out)
+            self.compare(out, product(X, W))
+            self.compare(fused(X, W, residual), product(X, W, residual))
+        self.assertIs(fused(X, W, residual, out=out), out)
+        self.compare(out, product(X, W, residual))
+        outs = [torch.empty(4, 8), torch.empty(4, 8)]
+        summed = attacca.fuse(lambda x, *more: (x * 2, sum(more, x)))
+        for _ in range(2):
+            summed(X, out=outs)
+            self.compare(outs[1], X)
+            self.compare(summed(X, *outs)[1], X + outs[0] + outs[1])
+
+    def test_defaults_that_change_are_read_again(self):
+        factors = [2.0]
+
+        def scaled(x, factors=factors):
+            return x * factors[0]
+        fused = attacca.fuse(scaled)
+        self.compare(fused(X), X * 2)
+        factors[0] = 7.0
+        self.compare(fused(X), X * 7)
+
+    def test_one_tensor_given_twice(self):
+        def both(x, y):
+            return x * 2 if x is y else x * 3 + y
+        fused = attacca.fuse(both)
+        for x, y in ((X, X), (X, X.clone()), (X + 1, X), (X.clone(), X), (X, X)):
+            self.compare(fused(x, y), both(x, y))
+        alike = attacca.fuse(lambda xs, y: xs[0] + 1 if xs[1] is y else xs[0])
+        other = X + 3
+        self.compare(alike([X, other], other), X + 1)
+        self.compare(alike([X, other], X), X)
+
+    def test_ways_to_ask_for_a_class(self):
+        @functools.singledispatch
+        def dispatched(x):
+            return x * 3
+
+        @dispatched.register(torch.Tensor)
+        def _(x):
+            return x * 5
+
+        def matched(x):
+            match x:
+                case torch.Tensor():
+                    return x * 2
+            return x * 3
+        for function in (lambda x: x * 2 if x.__class__ is torch.Tensor else x, matched,
+                         lambda x: dispatched(x),
+                         lambda x: x * 2 if all(map(isinstance, [x], [torch.Tensor])) else x):
+            self.check(function, X)
+        self.assertIs(isinstance, builtins.isinstance)
+
+    def test_while_a_profiler_runs(self):
+        profile = cProfile.Profile()
+        fused = attacca.fuse(lambda x: x * 2 if isinstance(x, torch.Tensor) else x)
+        profile.enable()
+        try:
+            self.compare(fused(X), X * 2)
+            math.isqrt(4)
+        finally:
+            profile.disable()
+        self.assertTrue(any("isqrt" in str(entry.code) for entry in profile.getstats()))
 
     def test_fused_functions_call_each_other(self):
         @attacca.fuse

@@ -52,6 +52,9 @@ class Fused:
         self._function, self._options = function, options
         self._signature = inspect.signature(_arguments.function(function, "function"))
         self._declared = declared(function)
+        # A default that can be changed is read in each call.
+        self._remembers = all(_is_lasting(each.default)
+                              for each in self._signature.parameters.values())
         self._plans: OrderedDict[Any, _Made] = OrderedDict()
         self._methods: OrderedDict[Any, list[tuple[_Made, list[Read]]]] = OrderedDict()
         self._calls: dict[Any, _core.CallCache] = {}  # by torch's default dtype
@@ -95,7 +98,8 @@ class Fused:
         Raises:
             Error: As :func:`attacca.fuse` lists.
         """
-        cache = None if keywords or _dispatch.traced() else self._cache()
+        remembers = self._remembers and not keywords and not _dispatch.traced()
+        cache = self._cache() if remembers else None
         known = None if cache is None else cache.run(args, out)
         if known is not None:
             return known
@@ -110,7 +114,7 @@ class Fused:
         # the same layouts go from the cache to the kernels.
         same = made.returned is None and len(args) == len(tensors) and all(
             map(operator.is_, args, tensors))
-        if cache is not None and same and not keywords:
+        if cache is not None and same:
             return run_remembering(made.plan, tensors, out, cache)
         return made(tensors, out)
 
@@ -197,7 +201,8 @@ class Fused:
         default = default_dtype(device) if "torch" in frameworks else None
         return (tuple((n, self._type(n, v)) for n, v in bound.views.items()),
                 tuple((n, identity(v)) for n, v in bound.constants.items()),
-                tuple(bound.nested.items()), frameworks, device, default), frameworks, device
+                tuple(bound.nested.items()), tuple(_firsts(bound).items()), frameworks, device,
+                default), frameworks, device
 
     def _compiled(self, frameworks: tuple[str, ...], device: str, bound: Bound,
                   owner: Any = None) -> tuple[_Made, list[Read]]:
@@ -226,6 +231,9 @@ class Fused:
         stand_ins = {name: record.input(name, typed[name].partition("[")[0],
                                         _sizes(typed[name], view.shape))
                      for name, view in bound.views.items()}
+        for name, first in _firsts(bound).items():  # x is y of one tensor given twice
+            if typed[name] == typed[first]:
+                stand_ins[name] = stand_ins[first]
         reader = Reader(record, frameworks, device, self._type, _function_of)
         arguments = bound.arguments(self._signature, stand_ins, Owner(owner, (), reader))
         with asked_for_types():
@@ -268,6 +276,21 @@ class FusedMethod:
     def explain(self, /, *args: Any, **keywords: Any) -> Explanation:
         """As :meth:`Fused.explain`."""
         return self.plan(*args, **keywords).explain()
+
+
+def _is_lasting(default: Any) -> bool:
+    try:
+        hash(default)
+    except TypeError:  # a list, dict or set, or a tuple with one
+        return False
+    return True
+
+
+def _firsts(bound: Bound) -> dict[str, str]:
+    """Of each tensor that is given more than once, the later names with the first one."""
+    names: dict[int, str] = {}
+    firsts = {name: names.setdefault(id(tensor), name) for name, tensor in bound.tensors.items()}
+    return {name: first for name, first in firsts.items() if name != first}
 
 
 def _function_of(value: Any) -> Callable[..., Any] | None:
@@ -346,7 +369,8 @@ def fuse(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     operators and methods have those of the tensors' framework. An argument that cannot be
     translated is an error unless it has its default value. Tensors cannot be modified:
     ``x += y`` is an error. ``shape``, ``ndim``, ``dtype`` and ``len`` are those of the call's
-    tensors; a size that an annotation names by a symbol cannot be read.
+    tensors; a size that an annotation names by a symbol cannot be read. ``isinstance`` and
+    ``x.__class__`` tell the tensors' class; ``type(x)`` does not.
 
     The annotation ``x: Annotated[Tensor, "bf16[M, 4096]"]`` or ``x: Annotated[Tensor, "[M, K]"]``
     gives a parameter symbolic sizes, so that one plan serves all values of M and K. The text may be

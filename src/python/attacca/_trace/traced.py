@@ -1,11 +1,14 @@
 """Stand-ins for tensors, and the record of what a function does to them."""
 from __future__ import annotations
 
+import builtins
 import contextlib
+import dis
 import math
 import operator
 import sys
 import threading
+import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from numbers import Integral
 from typing import Any
@@ -47,8 +50,8 @@ class Traced:
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
-        """Of the tensors that it stands for, where the function calls isinstance."""
-        return self._record.framework_type() if getattr(_asking, "now", False) else Traced
+        """Of the tensors that it stands for, where the function asks for it."""
+        return self._record.framework_type() if _is_asked_for() else Traced
 
     def __repr__(self) -> str:
         return f"<tensor {self._text}>"
@@ -311,7 +314,38 @@ _REFLECTED = {numpy_name: _SWAPPED.get(name, f"__r{name[2:]}")
               for name, (_, numpy_name, swapped) in OPERATORS.items()
               if not swapped and (name in _SWAPPED or f"__r{name[2:]}" in OPERATORS)}
 
-_asking = threading.local()  # .now: this thread is in a call of isinstance
+_asking = threading.local()  # .now: this thread is in a call of isinstance by a traced function
+_isinstance = isinstance
+_patching = threading.Lock()
+_traces = 0  # of all threads
+
+
+def _is_ours(frame: types.FrameType) -> bool:
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0] == "attacca"
+
+
+def _asked_isinstance(value: Any, classes: Any, /) -> bool:
+    """The builtin function while any function is traced."""
+    if not _isinstance(value, Traced) or _is_ours(sys._getframe(1)):
+        return _isinstance(value, classes)
+    _asking.now = True
+    try:
+        return _isinstance(value, classes)
+    finally:
+        _asking.now = False
+
+
+# Instructions that read an object's __class__ for Python code: x.__class__, and match's patterns.
+_READERS = {dis.opmap[name] for name in ("LOAD_ATTR", "MATCH_CLASS")}
+
+
+def _is_asked_for() -> bool:
+    """Whether the property that calls this is read by isinstance, or by Python code itself."""
+    if getattr(_asking, "now", False):
+        return True
+    frame = sys._getframe(2)
+    return not _is_ours(frame) and frame.f_code.co_code[frame.f_lasti] in _READERS
 
 
 @contextlib.contextmanager
@@ -320,21 +354,20 @@ def asked_for_types() -> Iterator[None]:
     tensors of torch, and likewise of arrays.
 
     An object's ``__class__`` decides that. Code in C reads it, too, and would take a stand-in for a
-    tensor in memory, so it is the tensors' class only in calls of ``isinstance``, which a profile
-    function sees.
+    tensor in memory, so it is the tensors' class only for ``isinstance``, which is replaced
+    meanwhile, and for code that reads it itself: ``x.__class__``, ``match``, ``singledispatch``.
     """
-    before = sys.getprofile()
-
-    def watch(frame: Any, event: str, argument: Any) -> None:
-        if argument is isinstance and event in ("c_call", "c_return", "c_exception"):
-            ours = frame.f_globals.get("__name__", "").partition(".")[0] == "attacca"
-            _asking.now = event == "c_call" and not ours
-    sys.setprofile(watch)
+    global _traces
+    with _patching:
+        _traces += 1
+        builtins.isinstance = _asked_isinstance
     try:
         yield
     finally:
-        sys.setprofile(before)
-        _asking.now = False
+        with _patching:
+            _traces -= 1
+            if _traces == 0:
+                builtins.isinstance = _isinstance
 
 
 class Recorder:
