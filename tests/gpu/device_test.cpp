@@ -184,5 +184,33 @@ TEST_F(DeviceTest, FailedCaptureIsEnded) {
   EXPECT_NE(std::string(FAKE(fake_cuda_calls)()).find("cuStreamEndCapture"), std::string::npos);
 }
 
+// As where a plan is destroyed, or first called, while PyTorch captures.
+TEST_F(DeviceTest, OwnersDoNotBreakACapture) {
+  const auto device = Device::open();
+  const auto stream = Stream::create(*device);
+  ASSERT_TRUE(stream);
+  auto memory = DeviceMemory::allocate(*device, 16);
+  auto pinned = PinnedMemory::allocate(*device, 16);
+  auto module = Module::load(*device, std::string_view("cubin"));
+  ASSERT_TRUE(memory && pinned && module);
+  const int live = FAKE(fake_cuda_live)();
+  const auto graph = GraphExec::capture(*device, stream->get(), [&]() -> Status {
+    *memory = DeviceMemory();
+    *pinned = PinnedMemory();
+    ATTACCA_TRY(*module, Module::load(*device, std::string_view("cubin")));
+    ATTACCA_TRY(const DeviceMemory more, DeviceMemory::allocate(*device, 16));
+    ATTACCA_TRY(const PinnedMemory other, PinnedMemory::allocate(*device, 16));
+    return {};
+  });
+  ASSERT_TRUE(graph) << graph.error().what;
+  EXPECT_EQ(FAKE(fake_cuda_live)(), live - 2 + 1);
+  const Driver& driver = device->driver();
+  const auto broken = GraphExec::capture(*device, stream->get(), [&] {
+    DevicePointer pointer = 0;
+    return device->call(driver.mem_alloc, &pointer, size_t{16});
+  });
+  ASSERT_FALSE(broken);
+}
+
 }  // namespace
 }  // namespace attacca::gpu

@@ -41,6 +41,10 @@ State& state() {
   return s;
 }
 thread_local void* current_context = nullptr;
+// CUstreamCaptureMode: 2, relaxed, lets the thread call what a capture forbids. A capture here is
+// always its thread's own.
+thread_local int capture_mode = 0;
+thread_local bool captures = false, broken = false;
 
 // The calls that need a current context.
 bool needs_context(const std::string& symbol) {
@@ -59,6 +63,13 @@ int note(const char* symbol, const std::string& arguments = {}) {
   s.calls += std::string(symbol) + (apart ? " " : "") + arguments + "\n";
   if (s.count++ == s.fail_call) return s.fail_code;
   return current_context == nullptr && needs_context(symbol) ? 201 : 0;
+}
+
+// CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and the capture is broken, where the thread captures.
+int refuse_in_capture() {
+  if (!captures || capture_mode == 2) return 0;
+  broken = true;
+  return 900;
 }
 
 int make(const char* symbol, void** handle, const std::string& arguments = {}) {
@@ -261,9 +272,11 @@ int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* op
     note("cuModuleLoadDataEx", "bad");
     return 218;
   }
+  if (const int code = refuse_in_capture()) return code;
   return make("cuModuleLoadDataEx", module);
 }
 int cuModuleUnload(void*) {
+  if (const int code = refuse_in_capture()) return code;
   return drop("cuModuleUnload");
 }
 int cuModuleGetFunction(void** function, void*, const char* name) {
@@ -315,6 +328,7 @@ int cuLaunchKernelEx(const FakeLaunchConfig* config, void*, void**, void**) {
 
 int cuMemAlloc_v2(uint64_t* pointer, size_t bytes) {
   if (const int code = note("cuMemAlloc_v2", std::to_string(bytes))) return code;
+  if (const int code = refuse_in_capture()) return code;
   if (const size_t used = in_use(); used + bytes > state().limit) return 2;
   ++state().live;
   *pointer = reinterpret_cast<uintptr_t>(allocate(bytes));
@@ -322,18 +336,21 @@ int cuMemAlloc_v2(uint64_t* pointer, size_t bytes) {
   return 0;
 }
 int cuMemFree_v2(uint64_t pointer) {
+  if (const int code = refuse_in_capture()) return code;
   if (const int code = give_back(state().device_blocks, reinterpret_cast<void*>(pointer)))
     return code;
   return drop("cuMemFree_v2");
 }
 int cuMemHostAlloc(void** pointer, size_t bytes, unsigned) {
   if (const int code = note("cuMemHostAlloc", std::to_string(bytes))) return code;
+  if (const int code = refuse_in_capture()) return code;
   ++state().live;
   *pointer = allocate(bytes);
   keep(state().host_blocks, *pointer, bytes);
   return 0;
 }
 int cuMemFreeHost(void* pointer) {
+  if (const int code = refuse_in_capture()) return code;
   if (const int code = give_back(state().host_blocks, pointer)) return code;
   return drop("cuMemFreeHost");
 }
@@ -389,12 +406,19 @@ int cuStreamWaitEvent(void* stream, void*, unsigned) {
 int cuStreamBeginCapture_v2(void*, int) {
   if (const int code = note("cuStreamBeginCapture_v2")) return code;
   const std::lock_guard lock(state().mutex);
-  state().capturing = true;
+  state().capturing = captures = true;
+  broken = false;
   state().captured = 0;
   return 0;
 }
+// Neither noted nor made to fail.
+int cuThreadExchangeStreamCaptureMode(int* mode) {
+  std::swap(*mode, capture_mode);
+  return 0;
+}
 int cuStreamEndCapture(void*, void** graph) {
-  const int code = make("cuStreamEndCapture", graph);
+  captures = false;
+  const int code = broken ? 901 : make("cuStreamEndCapture", graph);
   const std::lock_guard lock(state().mutex);
   state().capturing = false;
   if (code == 0) state().launches[*graph] = state().captured;

@@ -1,6 +1,7 @@
 """Regions compared with their products alone and with Inductor's code while compiling, on CPU
 tensors with made-up times."""
 import contextlib
+import gc
 import os
 import pathlib
 import subprocess
@@ -394,6 +395,53 @@ class Compared(unittest.TestCase):
             torch.compile(self.model, backend="attacca", dynamic=False,
                           options={"measuring_seconds": 60})(torch.randn(23, 16))
         return attacca.torch.report().graphs[-1]
+
+
+class Generator:
+    """PyTorch's, as far as graphs change it: a capture that fails leaves it capturing."""
+    capturing = broken = False
+    ended = 0
+
+
+class Graph:
+    def capture_begin(self, capture_error_mode):
+        Generator.capturing, Generator.broken = True, False
+
+    def capture_end(self):
+        if Generator.broken:
+            raise RuntimeError("invalidated")
+        Generator.capturing = False
+        Generator.ended += 1
+
+
+class Capturing(unittest.TestCase):
+    def setUp(self):
+        Generator.ended, stream = 0, mock.MagicMock(device="cpu")
+        patched = mock.patch.multiple(torch.cuda, CUDAGraph=Graph, Stream=lambda: stream,
+                                      stream=lambda stream: contextlib.nullcontext(),
+                                      current_stream=lambda: stream)
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def test_launches_are_counted_and_nothing_is_collected(self):
+        collects = []
+        self.assertTrue(gc.isenabled())
+        self.assertIsInstance(_timing.captured(lambda: collects.append(gc.isenabled()), 3), Graph)
+        self.assertEqual((collects, Generator.ended), ([False] * 3, 1))
+        self.assertTrue(gc.isenabled())
+
+    def test_a_failure_leaves_no_capture(self):
+        def breaks():
+            Generator.broken = True
+
+        def breaks_and_says():
+            Generator.broken = True
+            raise KeyError("why")
+        for launch, error in ((breaks, RuntimeError), (breaks_and_says, KeyError)):
+            with self.assertRaises(error):
+                _timing.captured(launch)
+            self.assertFalse(Generator.capturing)
+            self.assertTrue(gc.isenabled())
 
 
 class Parts(unittest.TestCase):

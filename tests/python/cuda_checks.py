@@ -8,6 +8,7 @@ llama_mlp,bert takes these blocks alone; --torch-library is the path of libattac
 not in build/; --invariant-cases 100 compares so many numbers of rows (10,000).
 """
 import copy
+import gc
 import os
 import pathlib
 import random
@@ -31,6 +32,7 @@ from torch import nn
 import attacca
 import attacca.torch
 import block_models
+from attacca.torch import _timing
 from attacca.torch._graph import static
 from attacca.torch._ops import lowering
 
@@ -201,6 +203,30 @@ class Graphs(Check):
             graph.replay()
             with torch.no_grad():
                 self.assert_as_exact(y, model, x)
+
+    @unittest.skipUnless(GPU, "only a GPU has them")
+    def test_a_failed_capture_leaves_random_numbers(self):
+        for launch in (torch.cuda.synchronize, lambda: torch.zeros(3, device="cuda").tolist()):
+            with self.assertRaises(RuntimeError):
+                _timing.captured(launch)
+            torch.cuda.synchronize()
+            self.assertTrue(torch.rand(8, device="cuda").isfinite().all())
+            graph = _timing.captured(lambda: torch.rand(8, device="cuda"))
+            graph.replay()
+
+    @unittest.skipUnless(GPU, "only a GPU has them")
+    def test_plans_destroyed_or_first_called_while_capturing(self):
+        text = 'graph g(x: bf16[M, 256], w: bf16[256, 256]) { return relu(x @ w) }'
+        x, w = rows(64)[:, :256].contiguous(), rows(256)[:, :256].contiguous()
+        held = [attacca.compile(text, device="cuda")]
+        held[0](x, w)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            held.clear()
+            gc.collect()
+            torch.relu(x)
+        graph.replay()
+        torch.cuda.synchronize()
 
     def test_exported(self):
         model = mlp()

@@ -108,6 +108,12 @@ void Current::restore() const {
   (void)device_.driver().call(device_.driver().context_set_current, before_);
 }
 
+// A failure shows in the call that follows.
+void OutsideCapture::exchange() {
+  const Driver& driver = device_.driver();
+  if (device_.is_here()) (void)driver.call(driver.thread_exchange_capture_mode, &mode_);
+}
+
 Status Device::synchronize() const {
   return call(driver().context_synchronize);
 }
@@ -118,6 +124,7 @@ Result<DeviceMemory> DeviceMemory::allocate(const Device& device, size_t bytes) 
   DeviceMemory memory;
   if (bytes == 0) return memory;
   DevicePointer pointer = 0;
+  const OutsideCapture outside(device);
   if (auto status = device.call(device.driver().mem_alloc, &pointer, bytes); !status) {
     status.error().where =
         fmt::format("allocating {} bytes on device {}", bytes, device.info().ordinal);
@@ -152,6 +159,7 @@ Result<PinnedMemory> PinnedMemory::allocate(const Device& device, size_t bytes) 
   PinnedMemory memory;
   if (bytes == 0) return memory;
   void* pointer = nullptr;
+  const OutsideCapture outside(device);
   ATTACCA_TRY_VOID(device.call(device.driver().mem_alloc_host, &pointer, bytes, 0u));
   memory.memory_ = {device, pointer};
   memory.size_ = bytes;
@@ -284,6 +292,7 @@ Result<Module> Module::load(const Device& device, std::span<const char> image) {
   int options[] = {kJitErrorLog, kJitErrorLogBytes};
   void* values[] = {log.data(), reinterpret_cast<void*>(log.size())};
   ModuleHandle handle = nullptr;
+  const OutsideCapture outside(device);
   if (auto status = device.call(device.driver().module_load_data, &handle, terminated.data(), 2u,
                                 options, values);
       !status) {

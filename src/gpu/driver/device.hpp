@@ -78,6 +78,23 @@ class [[nodiscard]] Current {
   Status entered_;
 };
 
+// While it lives, the calling thread may allocate, free, load and unload although a stream is being
+// captured into a CUDA graph. Elsewhere such a call is refused then, and breaks the capture: the
+// caller's own, where Python's collector happens to destroy a plan of ours during it.
+class [[nodiscard]] OutsideCapture {
+ public:
+  explicit OutsideCapture(const Device& device) : device_(device) { exchange(); }
+  OutsideCapture(const OutsideCapture&) = delete;
+  OutsideCapture& operator=(const OutsideCapture&) = delete;
+  ~OutsideCapture() { exchange(); }
+
+ private:
+  void exchange();
+
+  const Device& device_;
+  int mode_ = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED; then what was before
+};
+
 template <class... Parameters, class... Arguments>
 Status Device::call(const DriverFunctionEntry<Parameters...>& entry, Arguments... arguments) const {
   const Current current(*this);
@@ -102,6 +119,7 @@ class Owned {
   ~Owned() {
     if (handle_ == Handle{}) return;
     const Current current(*device_);  // even if that fails, the driver may know the handle
+    const OutsideCapture outside(*device_);
     (void)device_->driver().call(device_->driver().*Destroy, handle_);
   }
 

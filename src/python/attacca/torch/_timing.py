@@ -1,9 +1,11 @@
 """Times compiled functions on made-up inputs, in turns; may run while torch compiles."""
 from __future__ import annotations
 
+import contextlib
+import gc
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -87,17 +89,55 @@ def input_sets(fakes: Sequence[torch.Tensor], ends: Mapping[int, int] = MappingP
     return [[made[key] for key in keys]]
 
 
-def _captured(launch: Callable[[], None]) -> Callable[[], None]:
-    stream = torch.cuda.Stream()
+def captured(launch: Callable[[], object], count: int = 1) -> torch.cuda.CUDAGraph:
+    """A CUDA graph of so many launches.
+
+    Other than ``torch.cuda.graph`` it neither synchronizes nor returns free memory to the driver,
+    and if it fails, torch can still draw random numbers.
+
+    Raises:
+        RuntimeError: The launches cannot be captured.
+    """
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(stream):
-        launch()
+    try:
+        with torch.cuda.stream(stream), _without_collector():
+            _capture(graph, launch, count)
+    except BaseException:
+        # PyTorch's generator stays in the state of capturing, in which each random number drawn
+        # outside of a graph is an error, until the end of the next capture.
+        with contextlib.suppress(RuntimeError):
+            one = torch.zeros(1, device=stream.device)
+            with torch.cuda.stream(torch.cuda.Stream()):
+                _capture(torch.cuda.CUDAGraph(), one.zero_, 1)
+        raise
     torch.cuda.current_stream().wait_stream(stream)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-        launch()
-    replay: Callable[[], None] = graph.replay
-    return replay
+    return graph
+
+
+def _capture(graph: torch.cuda.CUDAGraph, launch: Callable[[], object], count: int) -> None:
+    graph.capture_begin(capture_error_mode="thread_local")
+    try:
+        for _ in range(count):
+            launch()
+    except BaseException:
+        with contextlib.suppress(RuntimeError):  # the error that broke it says more
+            graph.capture_end()
+        raise
+    graph.capture_end()
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Python's collector destroys others' objects at any time, and freeing what some hold on a GPU
+    breaks a capture."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def once(launch: Callable[[], object], rounds: int, cuda: bool) -> float:
@@ -157,6 +197,6 @@ def compete(functions: Sequence[Callable[[list[Any]], Any]],
     if not cuda:
         return [Seconds(seconds, seconds) for seconds in direct]
     with torch.cuda.device(device):
-        replays = [_captured(launch) for launch in launches]
-        captured = [seconds / count for seconds in _in_turns(replays, cuda)]
-    return [Seconds(*each) for each in zip(captured, direct)]
+        graphs = [captured(launch) for launch in launches]
+        replayed = _in_turns([graph.replay for graph in graphs], cuda)
+    return [Seconds(seconds / count, own) for seconds, own in zip(replayed, direct)]

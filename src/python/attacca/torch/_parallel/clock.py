@@ -2,14 +2,13 @@
 alone, so that all ranks make the same calls."""
 from __future__ import annotations
 
-import contextlib
 import statistics
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
 
-from .._timing import once
+from .._timing import captured, once
 from .exchange import Launch
 from .ranks import GroupRanks
 
@@ -62,8 +61,8 @@ def _compete(ranks: GroupRanks, launches: Mapping[str, Launch],
     if not all(ranks.gather(all(graphs.values()))):
         return {name: Seconds(None, seconds) for name, seconds in direct.items()}
     replays = {name: graph.replay for name, graph in graphs.items() if graph is not None}
-    captured = _in_turns(ranks, replays, dict.fromkeys(calls, 1), cuda)
-    return {name: Seconds(captured[name] / calls[name], seconds)
+    replayed = _in_turns(ranks, replays, dict.fromkeys(calls, 1), cuda)
+    return {name: Seconds(replayed[name] / calls[name], seconds)
             for name, seconds in direct.items()}
 
 
@@ -87,26 +86,7 @@ def _slowest(ranks: GroupRanks, own: dict[str, float]) -> dict[str, float]:
 
 def _captured(launch: Launch, count: int) -> torch.cuda.CUDAGraph | None:
     """A CUDA graph of so many launches; None: they cannot be captured."""
-    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
-    stream.wait_stream(torch.cuda.current_stream())
     try:
-        with torch.cuda.stream(stream), _capturing(graph):
-            for _ in range(count):
-                launch()
+        return captured(launch, count)
     except RuntimeError:  # such as a backend's whose collectives wait on the host
         return None
-    torch.cuda.current_stream().wait_stream(stream)
-    return graph
-
-
-@contextlib.contextmanager
-def _capturing(graph: torch.cuda.CUDAGraph) -> Iterator[None]:
-    """As ``torch.cuda.graph``, which also collects garbage and returns all free memory."""
-    graph.capture_begin(capture_error_mode="thread_local")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(RuntimeError):  # the error that broke it says more
-            graph.capture_end()
-        raise
-    graph.capture_end()
