@@ -321,6 +321,13 @@ class Calls(unittest.TestCase):
         self.compare(alike([X, other], other), X + 1)
         self.compare(alike([X, other], X), X)
 
+    def test_what_a_tensor_is_asked_for(self):
+        def asked(x):
+            count = x.numel() + x.nelement() + x.shape.numel()
+            return x * count if x.is_floating_point() else x + 1
+        for x in (X, X.bfloat16(), torch.arange(6).view(2, 3)):
+            self.check(asked, x)
+
     def test_ways_to_ask_for_a_class(self):
         @functools.singledispatch
         def dispatched(x):

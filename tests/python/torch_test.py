@@ -3,6 +3,7 @@ import html
 import io
 import json
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -577,6 +578,11 @@ class Exported(unittest.TestCase):
         for rows in (4, 2, 9):
             x = torch.randn(rows, 32)
             torch.testing.assert_close(program(x), model(x), rtol=1e-4, atol=1e-5)
+
+    def test_a_program_is_not_pickled(self):
+        program = attacca.compile(self.export(Mlp().eval(), torch.randn(4, 32)))
+        with self.assertRaisesRegex(attacca.Error, "torch.export.save"):
+            pickle.dumps(program)
 
     def test_vmap(self):
         """Each element of the batch is a call: of one region with a result, and with several."""

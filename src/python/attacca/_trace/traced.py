@@ -93,6 +93,14 @@ class Traced:
     def dim(self) -> int:
         return len(self._sizes)
 
+    def numel(self) -> int:
+        return self.shape.numel()
+
+    nelement = numel
+
+    def is_floating_point(self) -> bool:
+        return self._dtype.startswith(("f", "bf"))
+
     @property
     def size(self) -> Any:
         """torch's method, or the property of numpy's arrays."""

@@ -37,6 +37,10 @@ class Program:
         _let_views_copy(self.module.graph)
         self.module.recompile()
 
+    def __reduce__(self) -> Any:
+        raise Error("a compiled program cannot be pickled", "attacca.compile",
+                    "save the exported program with torch.export.save, and compile it again")
+
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Runs the program without gradients.
 
