@@ -65,6 +65,13 @@ constexpr std::string_view kWrong[] = {
     // Their corners are those of 2.4 elements; the text's and ONNX Runtime's, of 2.
     "test_resize_downsample_scales_linear_align_corners",
     "test_resize_downsample_scales_cubic_align_corners",
+    // onnx 1.19's reference masks scores before softcap=. Later texts, and ONNX Runtime, mask after
+    // it, which exchanges two of qk_matmul_output_mode= (compared in tests/onnxruntime).
+    "test_attention_3d_with_past_and_present_qk_matmul_bias",
+    "test_attention_3d_with_past_and_present_qk_matmul_softcap",
+    "test_attention_4d_with_past_and_present_qk_matmul_bias",
+    "test_attention_4d_with_qk_matmul_bias",
+    "test_attention_4d_with_qk_matmul_softcap",
 };
 
 struct Tally {

@@ -109,6 +109,14 @@ def mask(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]
     return output == 1 and case.opset < 12 and bool(mine.all())
 
 
+@add("Attention", "scores after a mask of truth values, causal ones or ends of keys", "attacca",
+     "the text's hidden scores are minus infinity; ONNX Runtime's, the lowest number")
+def hidden_scores(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+    wrong = differs(mine, theirs)
+    return case.attributes.get("qk_matmul_output_mode") == 2 and output in (1, 3) and bool(
+        np.isneginf(mine[wrong]).all() and (theirs[wrong] < -3.4e38).all())
+
+
 @add("Resize", "scales other than 1 that leave every extent as it is", "attacca",
      "coordinates are the scale's; ONNX Runtime copies x")
 def resized_to_itself(case: Case, output: int, mine: Any, theirs: Any,

@@ -258,12 +258,14 @@ def attention(case: Case) -> None:
     flat, past = case.maybe(), case.maybe(0.3)
     heads = shared * share
     given: dict[str, Any] = {"is_causal": int(case.maybe())} if case.maybe() else {}
-    if given.get("is_causal"):
+    padded = case.opset >= 24 and not past and case.maybe(0.3)
+    if given.get("is_causal") and not padded:
         queries = keys
     if flat:
         given |= {"q_num_heads": heads, "kv_num_heads": shared}
-    if case.maybe(0.3):
-        given["scale"] = 0.25
+    for name, value in (("scale", 0.25), ("softcap", 1.5)):
+        if case.maybe(0.3):
+            given[name] = value
 
     def dims(count: int, length: int, features: int) -> list[Any]:
         return [batch, length, count * features] if flat else [batch, count, length, features]
@@ -275,15 +277,34 @@ def attention(case: Case) -> None:
     mask = case.one("", "bool", "float")
     if mask:
         shape = case.one([queries, total], [1, heads, queries, total])
-        inputs.append(case.input("mask", T.BOOL, shape, seen()) if mask == "bool" else
-                      case.input("mask", dtype, shape))
+        inputs.append(case.input("mask", T.BOOL, shape, some_seen) if mask == "bool" else
+                      case.input("mask", dtype, shape, added_mask))
     outputs = ["y"]
     if past:
         inputs += [""] * (4 - len(inputs))
         inputs += [case.input("pk", dtype, [batch, shared, 2, size]),
                    case.input("pv", dtype, [batch, shared, 2, wide])]
         outputs = ["y", "new_k", "new_v"]
+    if padded:
+        inputs += [""] * (6 - len(inputs))
+        inputs.append(case.input("ends", T.INT64, [batch], integers_between(0, keys)))
+    if case.maybe():
+        outputs += [""] * (3 - len(outputs)) + ["scores"]
+        given["qk_matmul_output_mode"] = case.one(0, 1, 2, 3)
     case.tested(inputs, outputs, **given)
+
+
+def some_seen(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """A mask that may hide all keys of a query."""
+    return (rng.random(shape) < 0.5) & (rng.random((*shape[:-1], 1)) < 0.8)
+
+
+def added_mask(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
+    """Numbers, and minus infinity or the lowest number for hidden keys, which may be all."""
+    hidden = np.where(rng.random(shape) < 0.5, -np.inf, np.finfo(np.float32).min)
+    if rng.random() < 0.3:
+        return rng.normal(0, 1, shape).astype(np.float32)
+    return np.where(some_seen(rng, shape), rng.normal(0, 1, shape), hidden).astype(np.float32)
 
 
 def seen() -> Any:

@@ -361,6 +361,81 @@ def in_bytes(codes: Any, bits: int) -> Any:
     return (codes[:, ::2] | codes[:, 1::2] << 4).astype(np.uint8)
 
 
+def of_node(op: str, feeds: dict[str, Any], names: list[str], outputs: list[str],
+            constants: "dict[str, Any] | None" = None, domain: str = "",
+            **attributes: Any) -> bytes:
+    """A model of one node, whose inputs are `names`: feeds, constants or absent."""
+    node = helper.make_node(op, names, outputs, domain=domain, **attributes)
+    graph = helper.make_graph(
+        [node], "g",
+        [helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype),
+                                       value.shape) for name, value in feeds.items()],
+        [helper.make_tensor_value_info(name, T.FLOAT, None) for name in outputs if name],
+        [numpy_helper.from_array(np.asarray(value), name)
+         for name, value in (constants or {}).items()])
+    opsets = [helper.make_opsetid("", 24), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+
+
+class Masks(unittest.TestCase):
+    """Attention against ONNX Runtime. The reference of onnx 1.19 is no oracle here: it has an early
+    text, which masks before softcap= and counts a query's place from the first key."""
+
+    LOWEST = float(np.finfo(np.float32).min)
+
+    def setUp(self) -> None:
+        self.rng = np.random.default_rng(5)
+
+    def random(self, *shape: int) -> Any:
+        return self.rng.normal(0, 1, shape).astype(np.float32)
+
+    def check(self, model: bytes, feeds: dict[str, Any]) -> list[Any]:
+        """ONNX Runtime's results."""
+        theirs = onnxruntime.InferenceSession(model).run(None, feeds)
+        for mode in ("fp32", "eager"):
+            mine = attacca.compile(model, mode=mode)(**feeds)
+            mine = mine if isinstance(mine, tuple) else (mine,)
+            for pair in zip(mine, theirs, strict=True):
+                # Hidden scores are minus infinity, ONNX Runtime's the lowest number.
+                one, other = (np.maximum(each, self.LOWEST) for each in pair)
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+        return list(theirs)
+
+    def attention(self, more: dict[str, Any], keys: int = 6, **attributes: Any) -> list[Any]:
+        feeds = {"q": self.random(2, 2, 3, 4), "k": self.random(2, 2, keys, 4),
+                 "v": self.random(2, 2, keys, 4), **more}
+        names = [name if name in feeds else "" for name in ("q", "k", "v", "m", "", "", "ends")]
+        return self.check(of_node("Attention", feeds, names, ["y", "", "", "s"], **attributes),
+                          feeds)
+
+    def test_a_mask_after_softcap(self) -> None:
+        hidden = np.where(self.rng.random((3, 6)) < 0.5, -np.inf, self.random(3, 6))
+        for mode in range(4):
+            for causal in (0, 1):
+                for mask in (hidden.astype(np.float32), hidden > -np.inf):
+                    with self.subTest(mode=mode, causal=causal, mask=mask.dtype):
+                        self.attention({"m": mask}, softcap=1.5, is_causal=causal,
+                                       qk_matmul_output_mode=mode)
+
+    def test_a_query_that_sees_no_key(self) -> None:
+        mask = self.random(3, 6)
+        mask[0], mask[1] = -np.inf, self.LOWEST
+        for each in (mask, mask > self.LOWEST):
+            y, weights = self.attention({"m": each}, qk_matmul_output_mode=3)
+            self.assertFalse(y[:, :, :2].any() or weights[:, :, :2].any())
+            self.assertTrue(y[:, :, 2].all())
+        y, _ = self.attention({"m": np.full((3, 6), -1e4, np.float32)}, qk_matmul_output_mode=3)
+        self.assertTrue(y.all())  # a number that hides nothing
+
+    def test_queries_at_the_end_of_each_batch(self) -> None:
+        for ends in ([3, 3], [6, 4], [3, 5], [2, 1], [0, 6]):
+            for causal in (0, 1):
+                for more in ({}, {"m": self.random(3, 6)}):
+                    with self.subTest(ends=ends, causal=causal):
+                        self.attention({"ends": np.array(ends), **more}, is_causal=causal,
+                                       qk_matmul_output_mode=3)
+
+
 class Caches(unittest.TestCase):
     """Attention whose sizes are symbols: one plan for the prompt and for each token after it."""
 

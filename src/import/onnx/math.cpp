@@ -122,17 +122,16 @@ Status match_extents(Node& node, std::vector<Value>& values) {
   return {};
 }
 
-// The largest finite value.
-double largest_of(DType dtype) {
-  constexpr double kMost = std::numeric_limits<double>::max();
-  return ir::round_to(dtype, kMost, ir::Overflow::Saturate);
-}
-
 Expr clamp(const Expr& x, double low, double high) {
   return emit_with(Op::Clamp, x, {low, high});
 }
 
 }  // namespace
+
+double largest_of(DType dtype) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  return ir::round_to(dtype, kMost, ir::Overflow::Saturate);
+}
 
 Result<Outputs> direct(Node& node) {
   ATTACCA_TRY(std::vector<Value> values, all_inputs(node));

@@ -24,6 +24,8 @@ Result<Outputs> direct(Node& node);
 // Shared between handlers.
 // The constant that x is, if it depends on constants only; else x.
 Expr folded(const Expr& x);
+// The largest finite value of a float dtype.
+double largest_of(ir::DType dtype);
 // A size as an s64 scalar.
 Expr number_of(Node& node, const ir::Dim& size);
 // 0, 1, ... size-1 as s64 along one axis of a tensor of `rank`, whose other axes are 1.

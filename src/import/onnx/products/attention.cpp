@@ -39,28 +39,74 @@ Result<Expr> padded_mask(Node& node, Value mask, const Dim& keys) {
   return concat({node.expr(mask), broadcast_to(node.expr(hidden), border)}, node.rank(mask) - 1);
 }
 
-// The scores plus the mask: bool where they count, or numbers.
-Result<Expr> masked(Node& node, const Expr& scores) {
-  if (!node.has(3)) return scores;
+// Scores, and which keys count for a query.
+struct Masked {
+  Expr scores;
+  std::optional<Expr> counts = {};  // broadcasts to the scores; none: each counts
+
+  void count_only(const Expr& some) {
+    counts = counts ? emit(Op::And, std::vector<Expr>{*counts, some}) : some;
+  }
+  void hide_others(Node& node, const Expr& seen) {
+    scores = where_seen(node, seen, scores);
+    count_only(seen);
+  }
+};
+
+// The mask: bool where keys count, or numbers to add, of which the lowest hides a key as minus
+// infinity does.
+Status mask_keys(Node& node, Masked& masked) {
+  if (!node.has(3)) return {};
   ATTACCA_TRY(const Value given, node.input(3));
-  ATTACCA_TRY(const Value value, scores.value);
+  ATTACCA_TRY(const Value value, masked.scores.value);
   ATTACCA_TRY(const Expr mask, padded_mask(node, given, node.shape(value)[3]));
-  return node.dtype(given) == DType::Bool ? where_seen(node, mask, scores)
-                                          : scores + cast(mask, node.dtype(value));
+  if (node.dtype(given) == DType::Bool) {
+    masked.hide_others(node, mask);
+    return {};
+  }
+  const Expr added = cast(mask, node.dtype(value));
+  masked.scores = masked.scores + added;
+  masked.count_only(emit(Op::Not, emit(Op::Le, added, -largest_of(node.dtype(value)))));
+  return {};
 }
 
-// The scores of the keys before the number that each batch has.
-Result<Expr> without_padding(Node& node, const Expr& scores) {
-  if (!node.has(6)) return scores;
+// The number of each batch's keys, [batch, 1, 1, 1]; none: all keys are a batch's own.
+Result<std::optional<Expr>> ends_of_keys(Node& node, const Dim& batch) {
+  if (!node.has(6)) return std::optional<Expr>();
   if (node.has(4)) return fail("nonpad_kv_seqlen together with past_key", {}, "give one of them");
   ATTACCA_TRY(const Value counts, node.input(6));
-  ATTACCA_TRY(const Value value, scores.value);
-  const Shape shape = node.shape(value);
-  if (!(node.shape(counts) == Shape{shape[0]}))
+  if (!(node.shape(counts) == Shape{batch}))
     return fail(fmt::format("nonpad_kv_seqlen of shape {}, wanted [{}]",
-                            ir::to_string(node.shape(counts)), ir::to_string(shape[0])));
-  const Expr end = reshape(cast(node.expr(counts), DType::S64), {shape[0], 1, 1, 1});
-  return where_seen(node, counting(node, shape[3], 4, 3) < end, scores);
+                            ir::to_string(node.shape(counts)), ir::to_string(batch)));
+  return std::optional(reshape(cast(node.expr(counts), DType::S64), {batch, 1, 1, 1}));
+}
+
+// Hides keys by the mask, those behind a batch's own and, with is_causal=, those after a query. The
+// last query is at the last one of its batch's keys if their number is given; else the first query
+// follows `past` keys.
+Status mask_scores(Node& node, Masked& masked, const Dim& past) {
+  ATTACCA_TRY(const Value value, masked.scores.value);
+  const Shape shape = node.shape(value);
+  ATTACCA_TRY_VOID(mask_keys(node, masked));
+  ATTACCA_TRY(const auto end, ends_of_keys(node, shape[0]));
+  if (node.integer("is_causal", 0) != 0) {
+    const Expr first = end ? *end - number_of(node, shape[2]) : number_of(node, past);
+    masked.hide_others(node, causally_seen(node, shape, first));
+  } else if (end) {
+    masked.hide_others(node, counting(node, shape[3], 4, 3) < *end);
+  }
+  return {};
+}
+
+// The softmax; a query for which no key counts has weights of 0. Without a mask or ends, each query
+// sees its first key.
+Expr weights_of_masked(Node& node, const Masked& masked, DType precise) {
+  const Expr weights = softmax_in(masked.scores, precise);
+  if (!masked.counts || (!node.has(3) && !node.has(6))) return weights;
+  const Expr each = cast(*masked.counts, DType::F32);
+  if (!each.value) return each;
+  const Expr any = reduce(Op::ReduceMax, each, {node.rank(*each.value) - 1}, true) > 0.0;
+  return where(any, weights, scalar_like(weights, 0.0));
 }
 
 struct HeadsAndPast {
@@ -191,19 +237,15 @@ Result<Outputs> attention(Node& node) {
   if (const int64_t code = node.integer("softmax_precision", 0); code != 0) {
     ATTACCA_TRY(precise, read_dtype(static_cast<int32_t>(code)));
   }
-  // The scores after each step, of which qk_matmul_output_mode= chooses one.
-  ATTACCA_TRY(Expr scores, scores_of(node, heads, scale));
-  std::vector<Expr> steps{scores};
-  ATTACCA_TRY(const Value plain, scores.value);
-  ATTACCA_TRY(scores, masked(node, scores));
-  ATTACCA_TRY(scores, without_padding(node, scores));
-  if (node.integer("is_causal", 0) != 0)
-    scores = where_seen(node, causally_seen(node, node.shape(plain), number_of(node, found.past)),
-                        scores);
-  steps.push_back(scores);
-  scores = capped(scores, node.real("softcap", 0.0));
-  const Expr weights = softmax_in(scores, precise);
-  steps.insert(steps.end(), {scores, weights});
+  // The scores after each step, of which qk_matmul_output_mode= chooses one. Early texts of opsets
+  // 23 and 24 mask before softcap=, as the onnx package's reference does until 1.19; ONNX Runtime
+  // and later texts mask after it.
+  ATTACCA_TRY(const Expr products, scores_of(node, heads, scale));
+  Masked masked{capped(products, node.real("softcap", 0.0))};
+  std::vector<Expr> steps{products, masked.scores};
+  ATTACCA_TRY_VOID(mask_scores(node, masked, found.past));
+  const Expr weights = weights_of_masked(node, masked, precise);
+  steps.insert(steps.end(), {masked.scores, weights});
   Expr y = weighted_values(node, weights, heads);
   ATTACCA_TRY(const Value given, node.input(0));
   if (node.rank(given) == 3) y = joined_heads(node, y);
