@@ -117,6 +117,14 @@ def hidden_scores(case: Case, output: int, mine: Any, theirs: Any, values: dict[
         np.isneginf(mine[wrong]).all() and (theirs[wrong] < -3.4e38).all())
 
 
+@add("GroupQueryAttention", "a bias that hides all keys of a query", "both",
+     "the text leaves it open; Attacca's row is 0, as ONNX Runtime's but for one key or softcap=, "
+     "where it is NaN or a mean of values")
+def hidden_row(case: Case, output: int, mine: Any, theirs: Any, values: dict[str, Any]) -> bool:
+    biased = "bias" in values and bool((values["bias"] < -3.4e38).any())
+    return output == 0 and biased and not mine[differs(mine, theirs)].any()
+
+
 @add("Resize", "scales other than 1 that leave every extent as it is", "attacca",
      "coordinates are the scale's; ONNX Runtime copies x")
 def resized_to_itself(case: Case, output: int, mine: Any, theirs: Any,

@@ -8,7 +8,7 @@ from onnx import TensorProto as T
 
 from cases import NUMPY, Case, Fill, integers_between
 from generators import has_sixteen_bits, of, small, through_sixteen_bits, typed
-from generators_index import seen
+from generators_index import added_mask, seen
 
 BYTES = (T.UINT8, T.INT8)
 
@@ -204,6 +204,8 @@ def group_query_attention(case: Case) -> None:
     heads = shared * case.one(1, 2, 3)
     past = case.one(0, 3, 5)
     total = past + length
+    if past and case.maybe(0.3):  # a buffer, which has room for the new keys
+        past = total + case.one(0, 1, 4)
     if past and length > 1:
         batch = 1
     given: dict[str, Any] = {"num_heads": heads, "kv_num_heads": shared}
@@ -228,7 +230,8 @@ def group_query_attention(case: Case) -> None:
     if case.maybe(0.2):
         inputs += [""] * (10 - len(inputs))
         inputs.append(case.input("bias", dtype, [case.one(1, batch), case.one(1, heads), length,
-                                                   total]))
+                                                   total],
+                                 added_mask if dtype == T.FLOAT else None))
     if case.maybe(0.2):
         inputs += [""] * (11 - len(inputs)) + [case.input("sink", dtype, [heads])]
     elif case.maybe(0.2):

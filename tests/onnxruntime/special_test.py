@@ -435,6 +435,37 @@ class Masks(unittest.TestCase):
                         self.attention({"ends": np.array(ends), **more}, is_causal=causal,
                                        qk_matmul_output_mode=3)
 
+    def grouped(self, batch: int, length: int, past: int, last: list[int],
+                bias: Any = None, **attributes: Any) -> list[Any]:
+        feeds = {"q": self.random(batch, length, 32), "k": self.random(batch, length, 16),
+                 "v": self.random(batch, length, 16), "pk": self.random(batch, 1, past, 16),
+                 "pv": self.random(batch, 1, past, 16), "last": np.array(last, np.int32)}
+        names = [*feeds, "total"]
+        if bias is not None:
+            feeds["bias"] = bias
+            names += ["", "", "", "bias"]
+        total = {"total": np.array(max(last) + 1, np.int32)}
+        return self.check(of_node("GroupQueryAttention", feeds, names, ["y", "nk", "nv"], total,
+                                  "com.microsoft", num_heads=2, kv_num_heads=1, **attributes),
+                          feeds)
+
+    def test_a_past_that_is_a_buffer(self) -> None:
+        for batch, length, past, last in ((1, 1, 10, [6]), (2, 1, 10, [6, 3]), (2, 1, 10, [9, 3]),
+                                          (1, 3, 10, [6]), (2, 3, 10, [2, 2]), (1, 2, 5, [6]),
+                                          (2, 1, 5, [5, 2]), (2, 1, 5, [3, 2])):
+            with self.subTest(batch=batch, length=length, past=past, last=last):
+                _, keys, _ = self.grouped(batch, length, past, last)
+                self.assertEqual(keys.shape[2], max(past, max(last) + 1))
+
+    def test_a_bias_that_hides_all(self) -> None:
+        for hidden in (-INF, self.LOWEST):
+            bias = np.zeros((1, 2, 2, 2), np.float32)
+            bias[..., 0] = hidden
+            for each in (bias, np.full_like(bias, hidden)):
+                for smooth in (0, 1):
+                    y, _, _ = self.grouped(1, 2, 0, [1], each, smooth_softmax=smooth)
+                    self.assertFalse(y[:, 0].any())
+
 
 class Caches(unittest.TestCase):
     """Attention whose sizes are symbols: one plan for the prompt and for each token after it."""
@@ -471,6 +502,22 @@ class Caches(unittest.TestCase):
                 for mine, theirs in zip(got, want, strict=True):
                     np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)
                 cache = list(want[1:])
+
+    def test_buffers(self) -> None:
+        """P is more than T."""
+        model = onnx.parser.parse_model('<ir_version: 9, opset_import: ["" : 20, "com.microsoft" : '
+                                        f"1]> g {self.BODY.replace('2, T, 16', '2, N, 16')}")
+        plan = attacca.compile(model)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        rng = np.random.default_rng(5)
+        for length, total, past in ((4, 4, 9), (1, 5, 9), (1, 9, 9), (1, 10, 9)):
+            feeds = {name: rng.normal(0, 1, shape).astype(np.float32) for name, shape in (
+                ("q", (1, length, 64)), ("k", (1, length, 32)), ("v", (1, length, 32)),
+                ("pk", (1, 2, past, 16)), ("pv", (1, 2, past, 16)), ("cosine", (20, 8)),
+                ("sine", (20, 8)))}
+            feeds["mask"] = np.ones((1, total), np.int64)
+            for mine, theirs in zip(plan(**feeds), session.run(None, feeds), strict=True):
+                np.testing.assert_allclose(mine, theirs, rtol=1e-5, atol=1e-5)
 
 
 class Experts(unittest.TestCase):

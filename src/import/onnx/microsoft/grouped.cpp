@@ -4,6 +4,7 @@
 #include "import/onnx/ops.hpp"
 #include "import/onnx/products/attention.hpp"
 #include "import/onnx/products/linear.hpp"
+#include "ir/graph/size_functions.hpp"
 
 namespace attacca::import {
 namespace {
@@ -53,9 +54,10 @@ Result<Expr> places_of_tokens(Node& node, const Dim& length) {
 }
 
 // One query's view of the keys, as GroupQueryAttention counts them. Keys are where they were in
-// the past up to the end of each batch's own, and new ones follow.
+// the past up to the end of each batch's own, and new ones follow. Queries see `total` places;
+// the cache has more where the past is a longer buffer.
 struct Cache {
-  Dim batch, queries, total;
+  Dim batch, queries, total, length;
   std::optional<Expr> past;  // the number of each batch's earlier keys, [batch, 1]; none: 0
 
   // The places of the queries: [batch or 1, queries].
@@ -67,7 +69,7 @@ struct Cache {
 
 // Inputs: past_key 3, past_value 4, seqlens_k 5, total_sequence_length 6.
 Result<Cache> cache_of(Node& node, const Dim& batch, const Dim& queries) {
-  Cache cache{batch, queries, queries, std::nullopt};
+  Cache cache{batch, queries, queries, queries, std::nullopt};
   ATTACCA_TRY(const auto total, node.dims(6, "total_sequence_length"));
   if (total.size() != 1) return fail("total_sequence_length is one number");
   if (node.has(3) != node.has(4)) return fail("past_key without past_value, or the reverse");
@@ -78,6 +80,7 @@ Result<Cache> cache_of(Node& node, const Dim& batch, const Dim& queries) {
                 "give [batch, kv_num_heads, length, size]");
   if (node.shape(past)[2].is(0)) return cache;
   cache.total = total[0];
+  cache.length = ir::maximum(node.shape(past)[2], total[0]);
   ATTACCA_TRY(const Value lengths, node.input(5));
   if (!(ir::element_count(node.shape(lengths)) == batch))
     return fail(fmt::format("seqlens_k of shape {}, wanted [{}]",
@@ -87,27 +90,32 @@ Result<Cache> cache_of(Node& node, const Dim& batch, const Dim& queries) {
   return cache;
 }
 
-// Of [batch, heads, past + queries, size], earlier rows and new ones, those of `total` places: the
+// Of [batch, heads, past + queries, size], earlier rows and new ones, those of the cache: the
 // batch's own earlier ones, the new ones, zeros.
 Expr placed(Node& node, const Cache& cache, const Expr& rows) {
   if (!rows.value) return rows;
   const Shape shape = node.shape(*rows.value);
-  const Expr at = counting(node, cache.total, 2, 1), from = at - *cache.past;
+  const Expr at = counting(node, cache.length, 2, 1), from = at - *cache.past;
   const Expr is_new = emit(Op::Ge, from, 0.0);
   const Expr known = from < number_of(node, cache.queries);
   const Expr row = where(is_new, from + number_of(node, shape[2] - cache.queries), at);
   const Expr safe =
-      reshape(where(known, row, scalar_like(row, 0.0)), {cache.batch, 1, cache.total});
+      reshape(where(known, row, scalar_like(row, 0.0)), {cache.batch, 1, cache.length});
   const Expr head = counting(node, shape[0] * shape[1], 1, 0) * number_of(node, shape[2]);
   const Expr index = safe + reshape(head, {shape[0], shape[1], 1});
   const Expr flat = reshape(rows, {shape[0] * shape[1] * shape[2], shape[3]});
   const Expr chosen = emit(Op::Gather, std::vector<Expr>{flat, index}, ir::AxisAttrs{0});
-  return where(reshape(known, {cache.batch, 1, cache.total, 1}), chosen, scalar_like(chosen, 0.0));
+  return where(reshape(known, {cache.batch, 1, cache.length, 1}), chosen, scalar_like(chosen, 0.0));
 }
 
 // Keys or values behind the past at this input.
 Expr present(Node& node, const Cache& cache, size_t past, const Expr& x) {
   return cache.past ? placed(node, cache, concat({node.x(past), x}, 2)) : x;
+}
+
+// The places that queries see.
+Expr visible(const Cache& cache, const Expr& present) {
+  return cache.length == cache.total ? present : slice_axis(present, 2, 0, cache.total);
 }
 
 // Keys from the place of a query back, as far as local_window_size= goes.
@@ -122,10 +130,17 @@ Expr seen_by_queries(Node& node, const Cache& cache) {
   return reshape(seen, {node.shape(*places.value)[0], 1, cache.queries, cache.total});
 }
 
-// A further score, of a key whose value is 0: head_sink's for each head, or 0 (smooth_softmax=).
+// With a further score, of a key whose value is 0: head_sink's for each head, or 0
+// (smooth_softmax=). Without one, a row that attention_bias hides as a whole has weights of 0.
 Result<Expr> weights_of(Node& node, const Expr& scores) {
   const bool smooth = node.integer("smooth_softmax", 0) > 0;
-  if (!smooth && !node.has(11)) return softmax_in(scores, DType::F32);
+  if (!smooth && !node.has(11)) {
+    const Expr weights = softmax_in(scores, DType::F32);
+    if (!node.has(10)) return weights;
+    const Expr largest = reduce(Op::ReduceMax, cast(scores, DType::F32), {3}, true);
+    const Expr hidden = emit(Op::Le, largest, -largest_of(DType::F32));
+    return where(hidden, scalar_like(weights, 0.0), weights);
+  }
   ATTACCA_TRY(const Value value, scores.value);
   Shape shape = node.shape(value);
   const Dim keys = shape[3];
@@ -210,7 +225,7 @@ Result<Outputs> rotary_embedding_at_places(Node& node) {
   return node.rank(given) == 3 ? joined_heads(node, same) : same;
 }
 
-// A past that is longer than total_sequence_length, a buffer, is cut to it.
+// A past that is longer than total_sequence_length is a buffer, and so are the caches returned.
 Result<Outputs> group_query_attention(Node& node) {
   ATTACCA_TRY_VOID(refuse_other_caches(node));
   ATTACCA_TRY(Heads heads, grouped_heads(node));
@@ -223,8 +238,10 @@ Result<Outputs> group_query_attention(Node& node) {
     ATTACCA_TRY(heads.q, rotated_at(node, heads.q, 7, places, interleaved));
     ATTACCA_TRY(heads.k, rotated_at(node, heads.k, 7, places, interleaved));
   }
-  heads.k = present(node, cache, 3, heads.k);
-  heads.v = present(node, cache, 4, heads.v);
+  ATTACCA_TRY(const Value k, present(node, cache, 3, heads.k).value);
+  ATTACCA_TRY(const Value v, present(node, cache, 4, heads.v).value);
+  heads.k = visible(cache, node.expr(k));
+  heads.v = visible(cache, node.expr(v));
   double scale = node.real("scale", 0.0);
   if (scale == 0) {
     ATTACCA_TRY(scale, default_scale(node, heads));
@@ -238,8 +255,6 @@ Result<Outputs> group_query_attention(Node& node) {
   ATTACCA_TRY(const Expr weights,
               weights_of(node, where_seen(node, seen_by_queries(node, cache), scores)));
   ATTACCA_TRY(const Value y, joined_heads(node, weighted_values(node, weights, heads)).value);
-  ATTACCA_TRY(const Value k, heads.k.value);
-  ATTACCA_TRY(const Value v, heads.v.value);
   return std::vector<Value>{y, k, v};
 }
 
