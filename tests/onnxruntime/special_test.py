@@ -435,6 +435,20 @@ class Masks(unittest.TestCase):
                         self.attention({"ends": np.array(ends), **more}, is_causal=causal,
                                        qk_matmul_output_mode=3)
 
+    def test_masks_of_the_runtime_that_hide_all(self) -> None:
+        """MultiHeadAttention's rows are NaN then, but where causal order hides keys, too: by less
+        than minus infinity."""
+        feeds = {"q": self.random(1, 3, 8), "k": self.random(1, 3, 8), "v": self.random(1, 3, 8)}
+        for mask in (np.array([0], np.int32), np.array([[0, 1, 0]], np.int32)):
+            for hidden in (-10000.0, -INF, self.LOWEST):
+                for causal in (0, 1):
+                    with self.subTest(mask=mask, hidden=hidden, causal=causal):
+                        given = {**feeds, "mask": mask}
+                        self.check(of_node(
+                            "MultiHeadAttention", given, ["q", "k", "v", "", "mask"], ["y"],
+                            domain="com.microsoft", num_heads=2, unidirectional=causal,
+                            mask_filter_value=hidden), given)
+
     def grouped(self, batch: int, length: int, past: int, last: list[int],
                 bias: Any = None, **attributes: Any) -> list[Any]:
         feeds = {"q": self.random(batch, length, 32), "k": self.random(batch, length, 16),

@@ -60,9 +60,13 @@ Result<Value> attended(Node& node, const Heads& heads, size_t mask, size_t bias)
   if (node.has(bias)) {
     ATTACCA_TRY(scores, of_shape(node, scores + node.x(bias), shape, "attention_bias"));
   }
-  if (node.integer("unidirectional", 0) != 0)
+  if (node.integer("unidirectional", 0) != 0) {
+    // The lowest number, as in ONNX Runtime: where a mask hides all that a query may see by minus
+    // infinity, later keys count, and no result is NaN.
+    const Expr hidden = scalar_like(scores, -largest_of(node.dtype(plain)));
     scores =
-        where_seen(node, causally_seen(node, shape, number_of(node, shape[3] - shape[2])), scores);
+        where(causally_seen(node, shape, number_of(node, shape[3] - shape[2])), scores, hidden);
+  }
   return joined_heads(node, weighted_values(node, softmax_in(scores, DType::F32), heads)).value;
 }
 
