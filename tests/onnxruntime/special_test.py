@@ -449,6 +449,18 @@ class Masks(unittest.TestCase):
                             domain="com.microsoft", num_heads=2, unidirectional=causal,
                             mask_filter_value=hidden), given)
 
+    def test_places_outside_the_cache_of_angles(self) -> None:
+        quiet = onnxruntime.SessionOptions()
+        quiet.log_severity_level = 4
+        for places in ([[0, -1]], [[0, 9]], [-1], [8]):
+            feeds = {"x": self.random(1, 2, 2, 4), "p": np.array(places), "c": self.random(9, 2),
+                     "s": self.random(9, 2)}
+            model = of_node("RotaryEmbedding", feeds, [*feeds], ["y"], domain="com.microsoft")
+            with self.assertRaisesRegex(Exception, "out of range|exceeds"):
+                onnxruntime.InferenceSession(model, quiet).run(None, feeds)
+            with self.assertRaisesRegex(attacca.Error, "index 9 is outside an axis of 9"):
+                attacca.compile(model)(**feeds)
+
     def grouped(self, batch: int, length: int, past: int, last: list[int],
                 bias: Any = None, **attributes: Any) -> list[Any]:
         feeds = {"q": self.random(batch, length, 32), "k": self.random(batch, length, 16),

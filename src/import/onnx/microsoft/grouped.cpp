@@ -53,6 +53,16 @@ Result<Expr> places_of_tokens(Node& node, const Dim& length) {
   return reshape(cast(node.expr(given), DType::S64), {1, 1}) + counting(node, length, 2, 1);
 }
 
+// Places at which a gather from the cache at this input is an error where they are negative, which
+// to a gather is from the end.
+Expr not_from_the_end(Node& node, const Expr& places, size_t cache) {
+  const Expr table = node.x(cache);
+  if (!places.value || !table.value || node.rank(*table.value) != 2) return places;
+  const Expr outside =
+      cast(number_of(node, node.shape(*table.value)[0]), node.dtype(*places.value));
+  return where(places < 0.0, outside, places);
+}
+
 // One query's view of the keys, as GroupQueryAttention counts them. Keys are where they were in
 // the past up to the end of each batch's own, and new ones follow. Queries see `total` places;
 // the cache has more where the past is a longer buffer.
@@ -220,7 +230,8 @@ Result<Outputs> rotary_embedding_at_places(Node& node) {
   ATTACCA_TRY(const Expr x, by_head(node, given, heads));
   ATTACCA_TRY(const Value value, x.value);
   ATTACCA_TRY(const Expr places, places_of_tokens(node, node.shape(value)[2]));
-  ATTACCA_TRY(const Expr y, rotated_at(node, x, 2, places, node.integer("interleaved", 0) != 0));
+  ATTACCA_TRY(const Expr y, rotated_at(node, x, 2, not_from_the_end(node, places, 2),
+                                       node.integer("interleaved", 0) != 0));
   ATTACCA_TRY(const Expr same, of_shape(node, y, node.shape(value), "position_ids"));
   return node.rank(given) == 3 ? joined_heads(node, same) : same;
 }
@@ -233,7 +244,7 @@ Result<Outputs> group_query_attention(Node& node) {
   const Shape shape = node.shape(q);
   ATTACCA_TRY(const Cache cache, cache_of(node, shape[0], shape[2]));
   if (node.integer("do_rotary", 0) != 0) {
-    const Expr places = node.has(9) ? node.x(9) : cache.places(node);
+    const Expr places = node.has(9) ? not_from_the_end(node, node.x(9), 7) : cache.places(node);
     const bool interleaved = node.integer("rotary_interleaved", 0) != 0;
     ATTACCA_TRY(heads.q, rotated_at(node, heads.q, 7, places, interleaved));
     ATTACCA_TRY(heads.k, rotated_at(node, heads.k, 7, places, interleaved));
