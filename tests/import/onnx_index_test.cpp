@@ -69,6 +69,27 @@ TEST(OnnxIndex, UpdatesStayInsideTheirAxes) {
             "error: updates of shape [1, 2], wanted [1, 3]");
 }
 
+// Also where the index times a row's length is no s64, and where updates reach a part of the rows.
+TEST(OnnxIndex, ReducedUpdatesStayInsideTheirAxes) {
+  for (const std::string how : {"add", "mul", "max", "min"})
+    for (const double index : {2.0, -3.0, 0x1p62}) {
+      const auto at = [&](int64_t columns) {
+        return Tensor::of(DType::S64, {1, columns},
+                          std::vector(static_cast<size_t>(columns), index));
+      };
+      const Attributes reduction{{"reduction", how}};
+      const Tensor row = Tensor::of(DType::F32, {1, 3}, {7, 8, 9});
+      const std::string op = how == "add" ? "scatter_add" : "gather";
+      EXPECT_EQ(scattered("ScatterElements", at(3), row, reduction),
+                how == "add" ? "error: scatter_add index 8 is outside an axis of 6"
+                             : "error: gather index 2 is outside an axis of 2");
+      EXPECT_EQ(scattered("ScatterElements", at(1), Tensor::of(DType::F32, {1, 1}, {7}), reduction),
+                fmt::format("error: {} index 6 is outside an axis of 6", op));
+      EXPECT_EQ(scattered("ScatterND", at(1), row, reduction),
+                fmt::format("error: {} index 2 is outside an axis of 2", op));
+    }
+}
+
 // Onto 0 1 2 / 3 4 5.
 TEST(OnnxIndex, UpdatesOfOnePlaceAreReduced) {
   const Tensor twice = Tensor::of(DType::S64, {2, 1}, {1, -1});

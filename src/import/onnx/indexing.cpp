@@ -194,7 +194,7 @@ Expr scatter_added(Node& node, const Expr& x, const Expr& at, const Expr& update
 }
 
 // x [R, I] reduced with the updates [U, I] whose place `at` [U, I or 1] is a row of x. But for
-// sums, each row is compared with all places, and other places have no effect.
+// sums, each row is compared with all places. One outside x equals no row: a gather reports it.
 Result<Expr> scatter_reduced(Node& node, const Expr& x, const Expr& at, const Expr& updates) {
   constexpr int64_t kMostPairs = int64_t{1} << 28;
   const std::string wanted = node.text("reduction", "none");
@@ -214,7 +214,9 @@ Result<Expr> scatter_reduced(Node& node, const Expr& x, const Expr& at, const Ex
                             ir::to_string(given[0]), ir::to_string(rows[0])),
                 {}, "run the model through ONNX Runtime");
   const Expr there = reshape(x, {rows[0], 1, rows[1]});
-  const Expr hit = emit(Op::Eq, {reshape(at, {1, given[0], node.shape(*at.value)[1]}),
+  const Expr checked =
+      emit(Op::Gather, std::vector<Expr>{counting(node, rows[0], 1, 0), at}, ir::AxisAttrs{0});
+  const Expr hit = emit(Op::Eq, {reshape(checked, {1, given[0], node.shape(*at.value)[1]}),
                                  counting(node, rows[0], 3, 0)});
   const Expr neutral = found->neutral ? scalar_like(x, *found->neutral) : there;
   const Expr chosen = where(hit, reshape(updates, {1, given[0], given[1]}), neutral);
@@ -295,8 +297,7 @@ Result<std::optional<Expr>> scatter_along(Node& node, Value x) {
   const auto in_front = [&](const Expr& each, const Dim& extent) {
     return reshape(permute(each, order), {extent, inner});
   };
-  const Expr index = cast(node.expr(indices), DType::S64);
-  const Expr at = where(index < 0.0, index + number_of(node, rows), index);
+  const Expr at = place(node, cast(node.expr(indices), DType::S64), rows, 1, rows);
   ATTACCA_TRY(const Expr reduced,
               scatter_reduced(node, in_front(node.expr(x), rows), in_front(at, count),
                               in_front(node.expr(updates), count)));
