@@ -211,7 +211,11 @@ TEST(OnnxShape, TransposeIsNamedByWhatItDoes) {
   EXPECT_EQ(transposed({0, 1, 2}), "x : f32[A, B, C]");
   EXPECT_EQ(transposed({1, 0, 2}), "permute(x, [1, 0, 2]) : f32[B, A, C]");
   EXPECT_EQ(read_node(13, "Transpose", {{"A", "B"}}), "transpose(x) : f32[B, A]");
-  EXPECT_EQ(transposed({0, 0, 1}), "error: permute names axis 0 twice");
+  for (const auto& [perm, text] : {std::pair(std::vector<int64_t>{0, 0, 1}, "0, 0, 1"),
+                                   std::pair(std::vector<int64_t>{0, 1}, "0, 1"),
+                                   std::pair(std::vector<int64_t>{1, 0, 2, 3}, "1, 0, 2, 3"),
+                                   std::pair(std::vector<int64_t>{0, -1, 1}, "0, -1, 1")})
+    EXPECT_EQ(transposed(perm), fmt::format("error: perm=[{}] of a tensor of rank 3", text));
 }
 
 TEST(OnnxShape, SplitSizes) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "fmt/format.h"
+#include "fmt/ranges.h"
 
 #include "import/onnx/ops.hpp"
 #include "ir/graph/size_functions.hpp"
@@ -280,7 +281,12 @@ Result<Outputs> transpose(Node& node) {
   ATTACCA_TRY(const Value x, node.input(0));
   std::vector<int64_t> axes = all_axes(node.rank(x));
   std::reverse(axes.begin(), axes.end());
-  return permute(node.expr(x), node.integer_list("perm").value_or(axes));
+  const std::vector<int64_t> order = node.integer_list("perm").value_or(axes);
+  if (!std::is_permutation(order.begin(), order.end(), axes.begin(), axes.end()))
+    return fail(
+        fmt::format("perm=[{}] of a tensor of rank {}", fmt::join(order, ", "), axes.size()), {},
+        "name each axis from 0 on once");
+  return permute(node.expr(x), order);
 }
 
 Result<Outputs> reshape_attribute(Node& node) {
