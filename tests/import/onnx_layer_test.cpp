@@ -62,6 +62,24 @@ TEST(OnnxConv, OthersHaveASliceForEachElementOfTheKernel) {
   EXPECT_EQ(shape_of_result(model), "[N, 4, H + -1*floordiv(H, 2), 15]");
 }
 
+// ONNX Runtime's result has 11 elements, the text's has 12.
+TEST(OnnxConv, SamePadsOfATransposedOneAreNotNegative) {
+  const auto transposed = [](int64_t stride, std::string mode) {
+    return Model(22)
+        .input("x", {"1", "1", "4"})
+        .weight("w", {1, 1, 2}, std::vector<double>(2, 0.5))
+        .node("ConvTranspose", {"x", "w"}, {"y"},
+              {{"strides", std::vector<int64_t>{stride}}, {"auto_pad", std::move(mode)}})
+        .output("y");
+  };
+  for (const std::string mode : {"SAME_UPPER", "SAME_LOWER"}) {
+    EXPECT_EQ(shape_of_result(transposed(2, mode)), "[1, 1, 8]");
+    EXPECT_TRUE(
+        mentions(to_string(error_of(transposed(3, mode))),
+                 "auto_pad=" + mode + "; 11 results along axis 2; fewer than 4 * 3; pads="));
+  }
+}
+
 TEST(OnnxConv, WhatItCannotRead) {
   EXPECT_TRUE(mentions(to_string(error_of(convolution({"N", "8", "H", "W"}, {4, 8, 33, 33}))),
                        "1089 elements; slice; run the file with ONNX Runtime"));

@@ -215,6 +215,13 @@ Result<std::vector<Trimmed>> read_trims(Node& node, const Windows& windows, cons
     if (wanted || same) {
       const Dim extent = wanted ? Dim((*wanted)[i]) : windows[i].extent * windows[i].stride;
       const Dim total = full[i] - extent, half = ir::floor_div(total, 2);
+      // The text's extent would need pads below 0; ONNX Runtime's result is shorter.
+      if (same && total.is_static() && total.value() < 0)
+        return fail(fmt::format("auto_pad={} of a stride beyond the kernel, whose {} results along "
+                                "axis {} are fewer than {} * {}",
+                                mode, ir::to_string(full[i]), i + 2,
+                                ir::to_string(windows[i].extent), windows[i].stride),
+                    {}, "give pads= or output_shape=");
       begin = mode == "SAME_UPPER" ? half : total - half;
       end = total - begin;
     }
