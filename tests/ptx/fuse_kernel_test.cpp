@@ -150,6 +150,9 @@ INSTANTIATE_TEST_SUITE_P(
              1},
         Case{"doubles", "st.global.f64 [%rd5], %fd1;\n\tst.global.v2.b64 [%rd5], {%rd3, 1};", 8},
         Case{"float_registers", "{\n\t.reg .f16 %h;\n\tst.global.b16 [%rd5], %h;\n\t}", 2},
+        Case{"behind_locations",
+             ".loc 1 5 0 st.global.f32 [%rd5], %f1;\n\t.loc 1 6 0 @%p1 st.global.f32 [%rd5], %f2;",
+             4, ".file 1 \"kernel.cu\"\n"},
         Case{"calls",
              "{\n\t.param .b64 a;\n\t.param .b64 b;\n\t.param .b32 c;\n\t.param .b32 d;\n\t"
              "st.param.b64 [a], %rd5;\n\tst.param.b64 [b], %rd4;\n\tst.param.f32 [c], %f1;\n\t"

@@ -315,6 +315,17 @@ TEST(KernelAnalysis, NamesTheSourceLine) {
   EXPECT_EQ(analysis->reasons[1].where, "kern.cu:12");
 }
 
+TEST(KernelAnalysis, SeesInstructionsOnTheLineOfADirective) {
+  check({
+      {".loc 1 5 0 st.global.f32 [%rd5], %f1; st.global.f32 [%rd5+4], %f1;", "2 stores"},
+      {".target sm_80 st.global.f32 [%rd5], %f1;", "1 stores"},
+      {".loc 1 5 0 ld.global.f32 %f1, [%rd5]; st.global.f32 [%rd5], %f1;", "read"},
+      {".loc 1 5 0, function_name .debug_str+4, inlined_at 1 2 3 mov.b64 %rd5, %rd4;"
+       "st.global.f32 [%rd5], %f1;",
+       "mixed"},
+  });
+}
+
 TEST(KernelAnalysis, TellsWhatEachPointerIsUsedFor) {
   const Module module =
       parsed(kernel_around("ld.param.u64 %rd6, [other]; atom.global.add.u32 %r3, [%rd6], 1;"

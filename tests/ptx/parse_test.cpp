@@ -55,6 +55,9 @@ const char* const kStatements[] = {
     "$L_targets: .branchtargets $L1, $L2; brx.idx %r1, $L_targets;",
     "targets: .calltargets f, g;\n.pragma \"nounroll\";",
     ".loc 1 12 3\n.loc\t1 12 3, function_name $L__info_string0, inlined_at 1 5 3 // here\nret;",
+    ".loc 1 12 3 st.b32 [%r1], %r2; .loc 0x1 2U 0 @!%p1 ret; .loc 1 2 3 L: .loc 1 2 3 { ret; }",
+    ".loc 1 2 3,\nfunction_name $L__info_string0 + 4,\ninlined_at 1\n5 3 ret;",
+    ".loc 1 2 3, function_name .debug_str+16, inlined_at 1 5 3\n.target sm_90a, debug ret;",
     "// begin inline asm\n/* two\nlines */ mov.b32 %r1, /* one */ %r2; // end inline asm",
     "tex.2d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [texture, {%r1, %r2}];",
 };
@@ -79,7 +82,7 @@ const char* const kItems[] = {
     ".extern .func (.param .b32 r) g(.param .b32 a) .noreturn;",
     ".func (.reg .b32 r) old(.reg .b32 a) { mov.b32 r, a; ret; }",
     ".file 1 \"a.cu\", 1, 2\n.section .debug_info { .b8 1 .b64 $L }\n.section .x\n{\n}",
-    ".alias f, g;",
+    ".alias f, g; .file 3 \"b.cu\" .func g; .section .debug_str { .b8 0 } .func h;",
 };
 INSTANTIATE_TEST_SUITE_P(All, ModuleItems, ::testing::ValuesIn(kItems));
 
@@ -114,6 +117,13 @@ const BadText kBadTexts[] = {
      "expected a number of registers, got '99999999999999999999'"},
     {in_function("mov.b32 %r1, `;"), "x.ptx:6:14", "PTX has no use for the byte 0x60 here"},
     {in_function(".pragma \"open;"), "x.ptx:6:9", "a string does not end on its line"},
+    {in_function(".loc 1 5 st.b32 [%r1], %r2;"), "x.ptx:6:10", "expected a column, got 'st.b32'"},
+    {in_function(".loc 1 5 0, ret;"), "x.ptx:6:13", "expected 'function_name', got 'ret'"},
+    {in_function(".loc 1 5 0, function_name f ret;"), "x.ptx:6:29",
+     "expected ',' before inlined_at, got 'ret'"},
+    {kHeader + ".file 2, .func f;", "x.ptx:4:8", "expected a file's name, got ','"},
+    {kHeader + ".section .debug_str .func f; { }", "x.ptx:4:21",
+     "expected '{' before the section, got '.func'"},
     {in_function("/* open"), "x.ptx:6:1", "a comment does not end"},
     {in_function(std::string(100, '{')), "x.ptx:6:64", "expected fewer nested scopes, got '{'"},
     {in_function("mov.b32 x, " + std::string(100, '{') + ";"), "x.ptx:6:76",
@@ -139,6 +149,20 @@ TEST(Parse, FindsTheFormOfOperands) {
   const auto& compare = std::get<Instruction>(statements[1].node);
   EXPECT_TRUE(std::holds_alternative<Expression>(compare.operands[0].form));
   EXPECT_EQ(module.text(compare.operands[0].span), "%p1|%p2");
+}
+
+// What follows a directive on its line is a statement, as for ptxas.
+TEST(Parse, EndsDirectivesByTheirGrammar) {
+  for (const char* directive :
+       {".loc 1 5 0", ".loc 1 5 0, function_name $L1, inlined_at 1 2 3",
+        ".loc 1 5 0, function_name .debug_str+4, inlined_at 1 2 3", ".target sm_90a, debug"}) {
+    const Module module =
+        parsed(in_function(std::string(directive) + " st.global.b32 [%rd1], %r1; ret;"));
+    const auto& statements = only_function(module).body->statements;
+    ASSERT_EQ(statements.size(), 3u) << directive;
+    EXPECT_EQ(module.text(std::get<Directive>(statements[0].node).span), directive);
+    EXPECT_EQ(std::get<Instruction>(statements[1].node).opcode, "st.global.b32");
+  }
 }
 
 TEST(Parse, FindsTheShapeOfParameters) {

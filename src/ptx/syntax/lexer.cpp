@@ -41,9 +41,7 @@ class Lexer {
   char peek(size_t ahead) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
 
   void push(TokenKind kind) {
-    tokens_.push_back(
-        {text_.data() + start_, static_cast<uint32_t>(at_ - start_), kind, starts_line_});
-    starts_line_ = false;
+    tokens_.push_back({text_.data() + start_, static_cast<uint32_t>(at_ - start_), kind});
   }
 
   Status skip_trivia() {
@@ -57,9 +55,7 @@ class Lexer {
         if (close == std::string_view::npos)
           return fail("a comment does not end", source_.where(at_), "close it with */");
         at_ = close + 1;
-      } else if (c == '\n') {
-        starts_line_ = true;
-      } else if (c != ' ' && c != '\t' && c != '\r') {
+      } else if (c != ' ' && c != '\t' && c != '\r' && c != '\n') {
         return {};
       }
     }
@@ -136,7 +132,6 @@ class Lexer {
   std::string_view text_;
   size_t at_ = 0;
   size_t start_ = 0;
-  bool starts_line_ = true;
   std::vector<Token> tokens_;
 };
 

@@ -1,16 +1,7 @@
-#include <algorithm>
-#include <array>
-
-#include "fmt/format.h"
-
 #include "ptx/syntax/parser.hpp"
 
 namespace attacca::ptx {
 namespace {
-
-// These end with their line; all other directives end with ';'.
-constexpr std::array<std::string_view, 5> kLineDirectives = {".version", ".target", ".address_size",
-                                                             ".file", ".loc"};
 
 Result<Operand> parse_operand(Cursor& cursor, int depth);
 
@@ -174,31 +165,7 @@ Result<Statement> parse_statement(Cursor& cursor, int depth) {
   return as_statement(parse_instruction(cursor));
 }
 
-bool is_line_directive(std::string_view name) {
-  return std::find(kLineDirectives.begin(), kLineDirectives.end(), name) != kLineDirectives.end();
-}
-
 }  // namespace
-
-Result<Directive> parse_directive(Cursor& cursor) {
-  const uint32_t begin = cursor.position();
-  if (cursor.take_if(';')) return Directive{cursor.since(begin), {}};
-  const std::string_view name = cursor.take().text();
-  if (is_line_directive(name)) {
-    while (!cursor.at_end() && !cursor.peek().starts_line &&
-           cursor.peek().kind != TokenKind::Directive)
-      cursor.take();
-  } else if (name == ".section") {
-    ATTACCA_TRY_VOID(cursor.skip_to("{", "the section's name"));
-    ATTACCA_TRY_VOID(cursor.expect('{', "before the section"));
-    ATTACCA_TRY_VOID(cursor.skip_to("}", "the section"));
-    ATTACCA_TRY_VOID(cursor.expect('}', "after the section"));
-  } else {
-    ATTACCA_TRY_VOID(cursor.skip_to(";", name));
-    ATTACCA_TRY_VOID(cursor.expect(';', "after the directive"));
-  }
-  return Directive{cursor.since(begin), name};
-}
 
 Result<Scope> parse_scope(Cursor& cursor, int depth) {
   if (depth == kMaxDepth) return cursor.unexpected("fewer nested scopes");

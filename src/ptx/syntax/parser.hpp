@@ -1,5 +1,6 @@
 // The parts of the parser: module and functions (parse_module.cpp), declarations
-// (parse_variable.cpp), statements and operands (parse_statement.cpp).
+// (parse_variable.cpp), statements and operands (parse_statement.cpp), directives
+// (parse_directive.cpp).
 #pragma once
 
 #include <string_view>
@@ -18,7 +19,7 @@ Result<Declaration> parse_declaration(Cursor& cursor);
 // ( .param .b32 a, .param .align 8 .b8 b[16] )
 Result<std::vector<Variable>> parse_parameters(Cursor& cursor);
 
-// A directive up to its ';', its line's end or its section's '}'.
+// A directive with its operands, and its ';' or section.
 Result<Directive> parse_directive(Cursor& cursor);
 // { ... }. REQUIRES: the cursor is at '{'.
 Result<Scope> parse_scope(Cursor& cursor, int depth);

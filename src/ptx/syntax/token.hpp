@@ -52,7 +52,6 @@ struct Token {
   const char* data = nullptr;  // within the source's text
   uint32_t size = 0;
   TokenKind kind = TokenKind::End;
-  bool starts_line = false;
 
   std::string_view text() const { return {data, size}; }
   bool is(char symbol) const { return kind == TokenKind::Symbol && *data == symbol; }
