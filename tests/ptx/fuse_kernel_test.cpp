@@ -301,6 +301,50 @@ TEST(FuseKernel, LoadsOperandsWhereTheirAddressesAreKnown) {
   }
 }
 
+// A function that is called with the output and with another buffer. `declarations` stand in it.
+std::string kernel_with_counter(std::string_view declarations, std::string_view statements) {
+  const auto call = [](std::string_view pointer) {
+    return fmt::format("{{\n\t.param .b64 a;\n\tst.param.b64 [a], {};\n\tcall count, (a);\n\t}}\n",
+                       pointer);
+  };
+  const std::string function = fmt::format(R"(
+.visible .func count(.param .b64 p)
+{{
+	.reg .b64 %rd<5>;
+	.reg .b32 %r<5>;
+	{}
+	ld.param.u64 %rd1, [p];
+	{}
+	st.u32 [%rd1], %r1;
+	ret;
+}}
+)",
+                                           declarations, statements);
+  return kernel_around(call("%rd4") + call("%rd5"), function);
+}
+
+// Those of a function that is copied stay one each: the copy and the function share them.
+TEST(FuseKernel, KeepsStaticVariables) {
+  expect_golden(
+      fused(kernel_with_counter(
+                ".shared .align 8 .b32 sum[4], %last;\n\t.local .b32 own[2];\n\t"
+                ".const .b32 two = 2;\n\t.global .b32 calls = 1;\n\t"
+                ".global .align 8 .u64 places[2] = {generic(calls)+4, count};",
+                "ld.shared.u32 %r1, [sum+4];\n\tmov.b64 %rd2, %last;\n\t"
+                "ld.shared.u32 %r2, [%last];\n\tst.local.u32 [own+4], %r2;\n\t"
+                "ld.const.u32 %r3, [two];\n\tld.global.u64 %rd3, [places];\n\t"
+                "{\n\t.shared .b32 sum;\n\t.reg .b32 calls;\n\tmov.b32 calls, 0;\n\t"
+                "st.shared.u32 [sum], calls;\n\t}\n\tatom.global.add.u32 %r4, [calls], 1;"),
+            4),
+      "statics");
+}
+
+TEST(FuseKernel, MovesNoVariableOfItsOwn) {
+  const auto result = fused(kernel_with_counter(".local .b32 own[2];", ""), 4);
+  ASSERT_TRUE(result) << to_string(result.error());
+  EXPECT_EQ(result->ptx.find("static"), std::string::npos);
+}
+
 TEST(FuseKernel, SaysHowManyThreads) {
   const std::string text = kernel_around("st.f32 [%rd5], %f1;");
   const auto fused = [](std::string kernel) {

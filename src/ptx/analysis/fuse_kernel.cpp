@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "fmt/format.h"
 
+#include "ptx/analysis/static_variables.hpp"
 #include "ptx/analysis/store_groups.hpp"
 #include "ptx/analysis/store_text.hpp"
 #include "ptx/splice/body.hpp"
@@ -21,6 +24,16 @@ namespace attacca::ptx {
 namespace {
 
 constexpr size_t kWidestLoad = 16;  // bytes, of an operand
+
+// Those that store to the output, directly or not, without the kernel itself.
+std::set<size_t> copied_bodies(const Analysis& analysis) {
+  std::set<size_t> bodies;
+  for (const StoreSite& store : analysis.stores) bodies.insert(store.body);
+  for (size_t i = 0; i < analysis.bodies.size(); ++i)
+    if (!analysis.bodies[i].calls.empty()) bodies.insert(i);
+  bodies.erase(0);
+  return bodies;
+}
 
 class Fuser {
  public:
@@ -229,17 +242,6 @@ class Fuser {
 
   // ---- Copies of functions
 
-  bool is_stored_in(size_t body) const {
-    return stores_.contains(body) || !analysis_.bodies[body].calls.empty();
-  }
-
-  std::vector<size_t> cloned() const {
-    std::vector<size_t> bodies;
-    for (size_t i = 1; i < analysis_.bodies.size(); ++i)
-      if (is_stored_in(i)) bodies.push_back(i);
-    return bodies;
-  }
-
   Replacements header_edits(size_t body) const {
     const Function& function = *analysis_.bodies[body].function;
     Replacements all;
@@ -253,7 +255,7 @@ class Fuser {
 
   std::string clone_declarations() const {
     std::string text;
-    for (const size_t body : cloned()) {
+    for (const size_t body : copied_bodies(analysis_)) {
       const Function& function = *analysis_.bodies[body].function;
       Edits edits(module_);
       apply(header_edits(body), edits);
@@ -266,7 +268,7 @@ class Fuser {
   // Each behind the function that it is made of.
   std::vector<std::pair<const Function*, std::string>> clones() {
     std::vector<std::pair<const Function*, std::string>> texts;
-    for (const size_t body : cloned()) {
+    for (const size_t body : copied_bodies(analysis_)) {
       const Function& function = *analysis_.bodies[body].function;
       Replacements all = edits_of_body(body);
       for (auto& edit : header_edits(body)) all.push_back(std::move(edit));
@@ -290,6 +292,16 @@ class Fuser {
   ModuleCode code_;
   std::unordered_map<size_t, std::vector<const Instruction*>> stores_;
 };
+
+// The module with the static variables of functions that will be copied outside of them. nullopt:
+// there are none.
+std::optional<std::string> with_static_variables_outside(const Module& module,
+                                                         const Analysis& analysis,
+                                                         const Module& epilogue) {
+  std::set<const Function*> copied;
+  for (const size_t body : copied_bodies(analysis)) copied.insert(analysis.bodies[body].function);
+  return move_static_variables_out(module, copied, fresh_prefix("static", module, epilogue));
+}
 
 bool mentions(const Module& module, std::string_view word) {
   return std::any_of(module.tokens.begin(), module.tokens.end(), [word](const Token& token) {
@@ -331,6 +343,14 @@ std::set<size_t> elements_of_stores(const Analysis& analysis) {
 Result<FusedKernel> fuse_stores(const Module& module, const Analysis& analysis,
                                 const Module& epilogue, const StoreTail& tail) {
   ATTACCA_CHECK(analysis.eligible() && !analysis.bodies.empty(), "an ineligible kernel");
+  if (auto moved = with_static_variables_outside(module, analysis, epilogue)) {
+    ATTACCA_TRY(const Module outside, parse(*std::move(moved), "the kernel with moved variables"));
+    ATTACCA_TRY(const Analysis same,
+                analyse_output(outside, analysis.bodies[0].function->name,
+                               {std::to_string(analysis.parameter), analysis.offset},
+                               analysis.element_bytes));
+    return fuse_stores(outside, same, epilogue, tail);
+  }
   const TailNames names{fresh_prefix("tail", module, epilogue), tail.function, tail.operands.size(),
                         analysis.element_bytes, tail.packs};
   Fuser fuser(module, analysis, names, tail);
