@@ -160,6 +160,32 @@ INSTANTIATE_TEST_SUITE_P(
              4, kHelpers}),
     [](const auto& info) { return info.param.name; });
 
+// A result with the function's name, and an attribute that no second function may have.
+TEST(FuseKernel, CopiesHeaders) {
+  const std::string function = R"(
+.visible .func .attribute(.unified(1, 2)) (.param .b32 put) put(.param .b64 p)
+{
+	.reg .b64 %rd<2>;
+	ld.param.u64 %rd1, [p];
+	st.u32 [%rd1], 1;
+	st.param.b32 [put], 1;
+	ret;
+}
+)";
+  const auto result = fused(kernel_around("{ .param .b64 a; .param .b32 b; st.param.b64 [a], %rd5; "
+                                          "call (b), put, (a); }",
+                                          function),
+                            4);
+  ASSERT_TRUE(result) << to_string(result.error());
+  const auto count = [&](std::string_view text) {
+    int found = 0;
+    for (size_t at = 0; (at = result->ptx.find(text, at)) != std::string::npos; ++at) ++found;
+    return found;
+  };
+  EXPECT_EQ(count("(.param .b32 put) tail_1_put(.param .b64 p,"), 2);  // declared, and defined
+  EXPECT_EQ(count(".attribute(.unified(1, 2))"), 1);
+}
+
 TEST(FuseKernel, AppendsItsParameters) {
   const auto result = fused(kernel_around("st.f32 [%rd5], %f1; st.f32 [%rd5+4], %f1;"), 4);
   ASSERT_TRUE(result);

@@ -92,19 +92,23 @@ class Fuser {
 
   // ---- Parameters
 
+  // A parameter may have the function's name, too.
   uint32_t name_token(const Function& function) const {
     uint32_t i = function.span.begin;
-    while (module_.tokens[i].text() != function.name) ++i;
+    while (module_.tokens[i].data != function.name.data()) ++i;
     return i;
   }
 
-  // Before the ')' of the list behind the function's name.
-  uint32_t last_parameter_token(const Function& function) const {
-    uint32_t i = name_token(function);
-    for (int depth = 0;; ++i) {
-      if (module_.tokens[i].is('(')) ++depth;
-      if (module_.tokens[i].is(')') && --depth == 0) return i - 1;
+  // The ')' of the first list behind a token.
+  uint32_t end_of_list(uint32_t token) const {
+    for (int depth = 0;; ++token) {
+      if (module_.tokens[token].is('(')) ++depth;
+      if (module_.tokens[token].is(')') && --depth == 0) return token;
     }
+  }
+
+  uint32_t last_parameter_token(const Function& function) const {
+    return end_of_list(name_token(function)) - 1;
   }
 
   std::string entry_parameters() const {
@@ -248,6 +252,9 @@ class Fuser {
     if (!function.linkage.empty())
       all.emplace_back(Span{function.span.begin, function.span.begin + 1}, "");
     const uint32_t name = name_token(function);
+    for (uint32_t i = function.span.begin; i < name; ++i)
+      if (module_.tokens[i].is_directive(".attribute"))  // .unified: an identity of its own
+        all.emplace_back(Span{i, end_of_list(i) + 1}, "");
     all.emplace_back(Span{name, name + 1}, names_.clone(function.name, body));
     all.emplace_back(after(last_parameter_token(function)), clone_parameters());
     return all;
