@@ -31,9 +31,13 @@ constexpr const char* kFind =
     "SELECT candidate, seconds, unfused_seconds, quick FROM choices WHERE device=? AND problem=? "
     "AND "
     "shape=? AND tools=?";
-constexpr const char* kStore = "INSERT OR REPLACE INTO choices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
+// The columns are named, as another version's table may have more.
+constexpr const char* kStore =
+    "INSERT OR REPLACE INTO choices(device, problem, shape, tools, candidate, seconds, "
+    "unfused_seconds, made, quick) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
 constexpr const char* kStoreAsGood =
-    "INSERT INTO choices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
+    "INSERT INTO choices(device, problem, shape, tools, candidate, seconds, "
+    "unfused_seconds, made, quick) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
     "candidate = excluded.candidate, seconds = excluded.seconds, "
     "unfused_seconds = excluded.unfused_seconds, made = excluded.made, quick = excluded.quick "
     "WHERE excluded.quick <= choices.quick";
@@ -74,9 +78,16 @@ tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
               path, "check the file, or remove it: it is only a cache");
 }
 
-// The statements below fail with SQLITE_ERROR on a database of another program.
+// The statements above fail with SQLITE_ERROR where the table lacks their columns.
+tl::unexpected<Error> of_others(sqlite3* database, const std::string& path) {
+  return fail(
+      fmt::format("the tuning database is not used: another version or program made it ({})",
+                  sqlite3_errmsg(database)),
+      path, "move it away, or set ATTACCA_CACHE_DIR to another folder");
+}
+
 bool is_broken(int code) {
-  return code == SQLITE_NOTADB || code == SQLITE_CORRUPT || code == SQLITE_ERROR;
+  return code == SQLITE_NOTADB || code == SQLITE_CORRUPT;
 }
 
 int prepare_all(sqlite3* database) {
@@ -135,15 +146,27 @@ class HealingLock {
   bool held_ = false;
 };
 
+tl::unexpected<Error> not_private(const std::string& path, const std::string& folder) {
+  return fail(fmt::format("the tuning database is not used: {}", error_text(kNotPrivate)), path,
+              fmt::format("take others' right to write away (chmod go-w '{}'; it must be yours or "
+                          "root's), or set ATTACCA_CACHE_DIR to another folder",
+                          folder));
+}
+
 // The database and its journal, where there are any. They are not opened for it: closing any
 // descriptor of a file gives up SQLite's locks.
-int check_private(int folder, const std::string& name) {
+Status check_files(int folder, const std::string& path, const std::filesystem::path& file) {
   for (const char* ending : {"", "-journal", "-wal"}) {
     struct stat info {};
-    if (fstatat(folder, (name + ending).c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (!S_ISREG(info.st_mode) || !is_private(info)) return kNotPrivate;
+    if (fstatat(folder, (file.filename().string() + ending).c_str(), &info, AT_SYMLINK_NOFOLLOW))
+      continue;
+    if (!S_ISREG(info.st_mode))
+      return fail("the tuning database is not used: it is no regular file", path + ending,
+                  "move it away (links are not followed), or set ATTACCA_CACHE_DIR to another "
+                  "folder");
+    if (!is_private(info)) return not_private(path + ending, path + ending);
   }
-  return 0;
+  return {};
 }
 
 // SQLite would give others the right to read it.
@@ -210,16 +233,12 @@ Result<Database> Database::open(const std::string& path) {
   const std::string above = file.parent_path().string(), name = file.filename().string();
   PrivateFolder folder;
   (void)make_private_folders(above.empty() ? "." : above);
-  int error = folder.open(above.empty() ? "." : above);
-  if (error == 0) error = check_private(folder.descriptor(), name);
-  if (error == kNotPrivate)
-    return fail(fmt::format("the tuning database is not used: {}", error_text(error)), path,
-                fmt::format("take others' right to write away (chmod go-w '{}'; it must be yours "
-                            "or root's), or set ATTACCA_CACHE_DIR to another folder",
-                            above));
+  const int error = folder.open(above.empty() ? "." : above);
+  if (error == kNotPrivate) return not_private(path, above);
   if (error != 0)
     return fail(fmt::format("the tuning database failed: {}", error_text(error)), path,
                 "set ATTACCA_CACHE_DIR to a folder that can be written");
+  ATTACCA_TRY_VOID(check_files(folder.descriptor(), path, file));
   make_file(folder.descriptor(), name);
   auto impl = std::make_unique<Impl>();
   impl->path = path;
@@ -242,6 +261,7 @@ Result<Database> Database::open(const std::string& path) {
         sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_FULLMUTEX, nullptr);
     impl->connection.reset(raw);
   }
+  if (code == SQLITE_ERROR) return of_others(impl->connection.get(), path);
   if (code != SQLITE_OK) return failure(impl->connection.get(), path);
   return Database(std::move(impl));
 }

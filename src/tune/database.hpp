@@ -4,10 +4,11 @@
 //
 // A table `measured` of earlier versions may be beside it, and is theirs alone.
 //
-// Many processes may read and write it at once. A file that is not such a database is renamed to
-// NAME.broken and replaced, by one process at a time (NAME.lock). The file and its folder must be
-// private (support/files/private_folder.hpp). A process waits at most once for a lock of another
-// process.
+// Many processes may read and write it at once. A file that is damaged or no database is renamed to
+// NAME.broken and replaced, by one process at a time (NAME.lock). A database whose `choices` lacks
+// these columns is another version's: it stays as it is and is not used. More columns do no harm.
+// The file and its folder must be private (support/files/private_folder.hpp). A process waits at
+// most once for a lock of another process.
 #pragma once
 
 #include <memory>
@@ -37,7 +38,7 @@ struct StoredChoice {
 class Database {
  public:
   // By default in the cache directory. Errors: a file or folder that is not private or cannot be
-  // made, a file that another process keeps locked.
+  // made, a file that another process keeps locked, a database of another version.
   static Result<Database> open(const std::string& path = default_path());
   static std::string default_path();
   Database(Database&&) noexcept;

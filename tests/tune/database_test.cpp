@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <thread>
 
+#include "fmt/format.h"
 #include "gtest/gtest.h"
 
 #include "folder.hpp"
@@ -145,10 +146,38 @@ TEST(Database, DamagedFilesAreSetAside) {
   expect_set_aside(folder, bytes);
 }
 
-TEST(Database, DatabasesOfOthersAreSetAside) {
+constexpr const char* kColumns =
+    "device TEXT, problem TEXT, shape TEXT, tools TEXT, candidate TEXT NOT NULL, "
+    "seconds REAL NOT NULL, unfused_seconds REAL NOT NULL, made INTEGER NOT NULL";
+
+TEST(Database, DatabasesOfOthersStayAsTheyAre) {
+  for (const char* columns : {"dish TEXT, price REAL", kColumns}) {
+    const Folder folder;
+    execute(folder.path("db"), fmt::format("CREATE TABLE choices({})", columns).c_str());
+    const std::string before = folder.read("db");
+    const auto database = Database::open(folder.path("db"));
+    ASSERT_FALSE(database);
+    EXPECT_EQ(database.error().what.find("the tuning database is not used: another version or "
+                                         "program made it ("),
+              0u)
+        << database.error().what;
+    EXPECT_EQ(folder.read("db"), before);
+    EXPECT_FALSE(std::filesystem::exists(folder.path("db.broken")));
+  }
+}
+
+TEST(Database, TablesMayHaveMoreColumns) {
   const Folder folder;
-  execute(folder.path("db"), "CREATE TABLE choices(dish TEXT, price REAL)");
-  expect_set_aside(folder, folder.read("db"));
+  execute(folder.path("db"),
+          fmt::format("CREATE TABLE choices(host TEXT, {}, quick INTEGER NOT NULL, watts REAL NOT "
+                      "NULL DEFAULT 0, PRIMARY KEY(device, problem, shape, tools))",
+                      kColumns)
+              .c_str());
+  Database database = opened(folder.path("db"));
+  ASSERT_TRUE(database.store(kKey, choice(1)));
+  ASSERT_TRUE(database.store_all({{kKey, to_string(choice(2).candidate), 1, 2, 3}}));
+  EXPECT_EQ((*database.find(kKey))->candidate.algorithm, 2);
+  EXPECT_EQ(*database.size(), 1);
 }
 
 TEST(Database, AnEmptyFileIsANewDatabase) {
@@ -383,10 +412,25 @@ TEST(Database, MustBePrivate) {
       EXPECT_TRUE(refused(path)) << each;
       ASSERT_EQ(chown(each.c_str(), 0, 0), 0);
     }
-  std::filesystem::rename(path, folder.path("elsewhere"));
+}
+
+TEST(Database, MustBeARegularFile) {
+  const Folder folder;
+  const std::string path = folder.path("db");
+  const auto refused = [](const std::string& opened, const std::string& where) {
+    const auto database = Database::open(opened);
+    return !database && database.error().where == where &&
+           database.error().what == "the tuning database is not used: it is no regular file";
+  };
+  ASSERT_TRUE(opened(folder.path("elsewhere")).store(kKey, choice(1)));
   std::filesystem::create_symlink(folder.path("elsewhere"), path);
-  EXPECT_TRUE(refused(path));
+  EXPECT_TRUE(refused(path, path));
   std::filesystem::remove(path);
+  for (const char* ending : {"-journal", ""}) {
+    std::filesystem::create_directory(path + ending);
+    EXPECT_TRUE(refused(path, path + ending));
+    std::filesystem::remove(path + ending);
+  }
   EXPECT_FALSE(*opened(path).find(kKey));
 }
 
