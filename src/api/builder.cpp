@@ -90,7 +90,10 @@ Result<Builder::Handle> Builder::call(std::string_view op, const std::vector<Han
   if (op == "kernel")
     return fail("kernel is not called by its operands alone", fmt::format("graph {}", graph_.name),
                 "use attacca_builder_kernel, or Builder::kernel in C++");
-  if (!ir::is_call_name(op) || op == "constant")
+  if (op == "constant")
+    return fail("constant is not called by operands", fmt::format("graph {}", graph_.name),
+                "use attacca_builder_constant, or Builder::constant in C++");
+  if (!ir::is_call_name(op))
     return fail(fmt::format("unknown op {}", op), fmt::format("graph {}", graph_.name),
                 ir::suggest_call(op));
   std::vector<std::pair<std::string, ir::Value>> values;

@@ -175,6 +175,14 @@ int main(void) {
   check(strcmp(attacca_status_what(status), "unknown op sigmoyd") == 0, "unknown op");
   check(strcmp(attacca_status_fix(status), "did you mean sigmoid?") == 0, "did you mean");
   attacca_status_free(status);
+  status = attacca_builder_call(builder, "constant", NULL, 0, "1.5, f32", &value);
+  check(strcmp(attacca_status_what(status), "constant is not called by operands") == 0, "constant");
+  attacca_status_free(status);
+  status = attacca_builder_constant(builder, "f32[9223372036854775807, 0]", NULL, 0, &value);
+  check(strcmp(attacca_status_what(status),
+               "a tensor f32[9223372036854775807, 0] has too large a size beside its 0") == 0,
+        "a size too large");
+  attacca_status_free(status);
   attacca_builder_free(builder);
   attacca_plan_free(loaded);
   attacca_bytes_free(text);

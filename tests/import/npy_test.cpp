@@ -26,6 +26,12 @@ std::string read(const std::string& header) {
   return what.substr(what.find(".npy") + 4);
 }
 
+TEST(Npy, AFolderIsNoFile) {
+  const auto tensor = read_npy(testing::TempDir(), ir::DType::F32);
+  ASSERT_FALSE(tensor);
+  EXPECT_EQ(tensor.error().what, testing::TempDir() + " is a folder");
+}
+
 TEST(Npy, ReadsWhatWritersWrite) {
   EXPECT_EQ(read("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }     \n"), "[2]");
   EXPECT_EQ(read("{'shape':(1,2),'fortran_order':True,'descr':'<f4'}"), "[1, 2]");

@@ -2,6 +2,7 @@
 
 #include <cctype>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <string_view>
@@ -212,6 +213,9 @@ bool same_descr(std::string_view descr, DType wanted) {
 }  // namespace
 
 Result<ir::Tensor> read_npy(const std::string& path, DType wanted) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none))
+    return fail(fmt::format("{} is a folder", path), path, "give a .npy file");
   std::ifstream file(path, std::ios::binary);
   if (!file) return fail(fmt::format("cannot read {}", path), path, "check the path");
   ATTACCA_TRY(const Header header, read_header(file, path));

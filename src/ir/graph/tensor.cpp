@@ -41,8 +41,9 @@ Result<Tensor> Tensor::make(DType dtype, std::vector<int64_t> shape) {
     overflow |= __builtin_mul_overflow(bytes, extent == 0 ? 1 : extent, &bytes);
   }
   if (overflow || bytes > physical_memory())
-    return fail(fmt::format("a tensor {}{} is larger than this machine's memory", name(dtype),
-                            to_string(shape)),
+    return fail(fmt::format("a tensor {}{} {}", name(dtype), to_string(shape),
+                            empty ? "has too large a size beside its 0"
+                                  : "is larger than this machine's memory"),
                 {}, "use smaller dimensions");
   const size_t rounded = (static_cast<size_t>(empty ? 0 : bytes) + 64) / 64 * 64;
   auto* memory = allocate_aligned(rounded);
