@@ -92,6 +92,12 @@ TEST(Dequantized, WhatStays) {
   // Sums that s32 may not hold.
   expect_unchanged("(a: s8[M, K], b: s8[K, 32]) { return cast(a, f32) @ cast(b, f32) }");
   expect_unchanged("(a: s8[M, 33026], b: s8[33026, 32]) { return cast(a, f32) @ cast(b, f32) }");
+  // Zero points outside of the codes' range, with which differences pass 255.
+  expect_unchanged(
+      "(a: s8[M, 64], b: s8[64, 32], z: u8[]) {"
+      " return (cast(a, f32) - cast(z, f32)) @ cast(b, f32) }");
+  expect_unchanged("(a: s8[M, 64], b: s8[64, 32]) { return (cast(a, f32) - 128) @ cast(b, f32) }");
+  expect_unchanged("(a: u8[M, 64], b: s8[64, 32]) { return (cast(a, f32) - -1) @ cast(b, f32) }");
   // Factors that the graph rounds.
   expect_unchanged(
       "(a: s8[M, 64], b: s8[64, 32]) {"

@@ -69,7 +69,7 @@ class Multiplier : Rewriting {
       return Dequantized{.q = q, .scales = {}, .zero = {}};
     }
     if (node.compute().value_or(DType::F32) != DType::F32) return std::nullopt;
-    if (node.op == Op::Sub) return shifted(node);
+    if (node.op == Op::Sub) return shifted(node, true);
     if (node.op != Op::Mul) return std::nullopt;
     for (const size_t at : {0, 1}) {
       auto found = chain(node.operands[at]);
@@ -100,7 +100,7 @@ class Multiplier : Rewriting {
       return half_chain(source);
     }
     if (node.compute().value_or(DType::F32) != DType::F32) return std::nullopt;
-    if (node.op == Op::Sub) return shifted(node);
+    if (node.op == Op::Sub) return shifted(node, false);
     if (node.op != Op::Mul) return std::nullopt;
     for (const size_t at : {0, 1}) {
       const Value scale = node.operands[1 - at];
@@ -115,23 +115,31 @@ class Multiplier : Rewriting {
     return std::nullopt;
   }
 
-  std::optional<Dequantized> shifted(const ir::Node& node) const {
+  // `in_range`: the zero point is in the codes' own range, so that differences are at most 255.
+  std::optional<Dequantized> shifted(const ir::Node& node, bool in_range) const {
     const ir::Node& wide = from_[node.operands[0]];
     const Value zero = node.operands[1];
     if (wide.op != Op::Cast || !ir::is_byte(from_.type(wide.operands[0]).dtype) ||
-        !(shape(wide.operands[0]) == node.type.shape) || !is_zero_point(zero))
+        !(shape(wide.operands[0]) == node.type.shape))
       return std::nullopt;
+    const bool is_signed = from_.type(wide.operands[0]).dtype == DType::S8;
+    const double least = !in_range ? -255 : is_signed ? -128 : 0;
+    const double most = in_range && is_signed ? 127 : 255;
+    if (!is_zero_point(zero, least, most)) return std::nullopt;
     Dequantized found{.q = wide.operands[0], .scales = {}, .zero = {}};
     if (!is_all_zero(zero)) found.zero = zero;
     return found;
   }
 
-  // Whole numbers of a byte's range.
-  bool is_zero_point(Value value) const {
+  // Whole numbers from `least` to `most`.
+  bool is_zero_point(Value value, double least, double most) const {
     const ir::Node& node = from_[value];
-    const auto fits = [](double x) { return x == std::trunc(x) && std::fabs(x) <= 255; };
+    const auto fits = [&](double x) { return x == std::trunc(x) && x >= least && x <= most; };
     if (node.literal) return fits(node.literal->value);
-    if (node.op == Op::Cast) return ir::is_byte(from_.type(node.operands[0]).dtype);
+    if (node.op == Op::Cast) {
+      const DType dtype = from_.type(node.operands[0]).dtype;
+      return ir::is_byte(dtype) && (dtype == DType::S8 ? least <= -128 : most >= 255);
+    }
     if (!node.tensor || !node.tensor->is_contiguous()) return false;
     for (int64_t i = 0; i < node.tensor->size(); ++i)
       if (!fits(node.tensor->number_at(i))) return false;
