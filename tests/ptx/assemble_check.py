@@ -27,10 +27,10 @@ def find_ptxas() -> str:
 
 def assemble(ptxas: str, path: pathlib.Path) -> str:
     """The errors of one file, or nothing."""
-    arch = re.search(r"^\.target\s+(\w+)", path.read_text(), re.MULTILINE).group(1)
+    arch = re.search(r"^\.target\s+(\w+)", path.read_text(errors="replace"), re.MULTILINE).group(1)
     # -c: functions of the device runtime, such as vprintf, are linked later.
     done = subprocess.run([ptxas, "-c", f"-arch={arch}", str(path), "-o", os.devnull],
-                          capture_output=True, text=True)
+                          capture_output=True, text=True, errors="replace")
     return "" if done.returncode == 0 else f"{path.name}: {done.stdout}{done.stderr}"
 
 

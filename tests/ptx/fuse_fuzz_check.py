@@ -16,6 +16,10 @@ from assemble_check import assemble, find_ptxas
 PAIRS = int(os.environ.get("ATTACCA_FUZZ_PAIRS", "150"))
 
 
+def shown(path: pathlib.Path) -> str:
+    return path.read_text(errors="replace")  # comments and strings may hold damaged bytes
+
+
 def main() -> int:
     ptxas = find_ptxas()
     with tempfile.TemporaryDirectory() as name:
@@ -34,7 +38,7 @@ def main() -> int:
                 return None
             after = before.with_name(before.name.replace(".before.", ".after."))
             errors = assemble(ptxas, after)
-            return errors and f"{errors}\n{before.read_text()}\n---- fused\n{after.read_text()}"
+            return errors and f"{errors}\n{shown(before)}\n---- fused\n{shown(after)}"
 
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             results = [r for r in pool.map(check, befores) if r is not None]
