@@ -115,30 +115,33 @@ class Multiplier : Rewriting {
     return std::nullopt;
   }
 
-  // `in_range`: the zero point is in the codes' own range, so that differences are at most 255.
-  std::optional<Dequantized> shifted(const ir::Node& node, bool in_range) const {
+  // `exact`: the products are summed in s32.
+  std::optional<Dequantized> shifted(const ir::Node& node, bool exact) const {
     const ir::Node& wide = from_[node.operands[0]];
     const Value zero = node.operands[1];
     if (wide.op != Op::Cast || !ir::is_byte(from_.type(wide.operands[0]).dtype) ||
         !(shape(wide.operands[0]) == node.type.shape))
       return std::nullopt;
-    const bool is_signed = from_.type(wide.operands[0]).dtype == DType::S8;
-    const double least = !in_range ? -255 : is_signed ? -128 : 0;
-    const double most = in_range && is_signed ? 127 : 255;
-    if (!is_zero_point(zero, least, most)) return std::nullopt;
-    Dequantized found{.q = wide.operands[0], .scales = {}, .zero = {}};
+    const Value q = wide.operands[0];
+    if (!is_zero_point(zero, exact ? std::optional(from_.type(q).dtype) : std::nullopt))
+      return std::nullopt;
+    Dequantized found{.q = q, .scales = {}, .zero = {}};
     if (!is_all_zero(zero)) found.zero = zero;
     return found;
   }
 
-  // Whole numbers from `least` to `most`.
-  bool is_zero_point(Value value, double least, double most) const {
+  // Values of this dtype, with which differences from its codes are at most 255 (kMostExactK); if
+  // none is given, whole numbers of a byte's range.
+  bool is_zero_point(Value value, std::optional<DType> codes) const {
     const ir::Node& node = from_[value];
-    const auto fits = [&](double x) { return x == std::trunc(x) && x >= least && x <= most; };
+    const auto fits = [codes](double x) {
+      if (codes) return static_cast<double>(ir::to_integer(*codes, x)) == x;
+      return x == std::trunc(x) && std::fabs(x) <= 255;
+    };
     if (node.literal) return fits(node.literal->value);
     if (node.op == Op::Cast) {
       const DType dtype = from_.type(node.operands[0]).dtype;
-      return ir::is_byte(dtype) && (dtype == DType::S8 ? least <= -128 : most >= 255);
+      return codes ? dtype == *codes : ir::is_byte(dtype);
     }
     if (!node.tensor || !node.tensor->is_contiguous()) return false;
     for (int64_t i = 0; i < node.tensor->size(); ++i)

@@ -307,6 +307,7 @@ std::optional<std::string> with_static_variables_outside(const Module& module,
                                                          const Module& epilogue) {
   std::set<const Function*> copied;
   for (const size_t body : copied_bodies(analysis)) copied.insert(analysis.bodies[body].function);
+  if (copied.empty()) return std::nullopt;
   return move_static_variables_out(module, copied, fresh_prefix("static", module, epilogue));
 }
 
