@@ -186,7 +186,7 @@ class Graphs(Check):
         if GPU:
             self.assertLess(self.fused()[0].calls, 4)  # the last ones were replayed
 
-    @unittest.skipUnless(GPU, "only a GPU has them")
+    @unittest.skipUnless(GPU, "only a GPU has CUDA graphs")
     def test_captured_by_hand(self):
         model, x = mlp(), rows(64)
         compiled = torch.compile(model, backend="attacca", options=ALWAYS, dynamic=False)
@@ -204,7 +204,7 @@ class Graphs(Check):
             with torch.no_grad():
                 self.assert_as_exact(y, model, x)
 
-    @unittest.skipUnless(GPU, "only a GPU has them")
+    @unittest.skipUnless(GPU, "only a GPU has CUDA graphs")
     def test_a_failed_capture_leaves_random_numbers(self):
         for launch in (torch.cuda.synchronize, lambda: torch.zeros(3, device="cuda").tolist()):
             with self.assertRaises(RuntimeError):
@@ -214,8 +214,8 @@ class Graphs(Check):
             graph = _timing.captured(lambda: torch.rand(8, device="cuda"))
             graph.replay()
 
-    @unittest.skipUnless(GPU, "only a GPU has them")
-    def test_plans_destroyed_or_first_called_while_capturing(self):
+    @unittest.skipUnless(GPU, "only a GPU has CUDA graphs")
+    def test_plans_destroyed_while_capturing(self):
         text = 'graph g(x: bf16[M, 256], w: bf16[256, 256]) { return relu(x @ w) }'
         x, w = rows(64)[:, :256].contiguous(), rows(256)[:, :256].contiguous()
         held = [attacca.compile(text, device="cuda")]
