@@ -3,7 +3,9 @@
 #include "launch/cublaslt.hpp"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -108,7 +110,6 @@ bool is_row_major(const problem::View& view, int64_t rows, int64_t columns) {
 
 struct CublasLt::Functions {
   int (*create)(void**);
-  int (*destroy)(void*);
   size_t (*version)();
   const char* (*status_string)(int);
   int (*desc_create)(void**, int, int);
@@ -133,12 +134,24 @@ struct CublasLt::Functions {
 
 Result<std::shared_ptr<const CublasLt>> CublasLt::open(const gpu::Device& device) {
   ATTACCA_TRY(const gpu::Library library, gpu::Library::open(gpu::kCublasLtLibrary));
-  std::shared_ptr<CublasLt> made(new CublasLt);
+  using Key = std::pair<gpu::ContextHandle, std::string>;
+  static std::mutex mutex;
+  static auto& opened = *new std::map<Key, std::shared_ptr<const CublasLt>>;  // never freed
+  const std::lock_guard lock(mutex);
+  auto& known = opened[{device.context(), library.path()}];
+  if (!known) {
+    ATTACCA_TRY(known, make(device, library));
+  }
+  return known;
+}
+
+Result<std::shared_ptr<const CublasLt>> CublasLt::make(const gpu::Device& device,
+                                                       const gpu::Library& library) {
+  std::shared_ptr<CublasLt> made(new CublasLt(device));
   made->path_ = library.path();
-  made->functions_ = std::make_unique<Functions>();
-  Functions& f = *made->functions_;
+  auto functions = std::make_shared<Functions>();
+  Functions& f = *functions;
   ATTACCA_TRY_VOID(library.resolve({{"cublasLtCreate", f.create},
-                                    {"cublasLtDestroy", f.destroy},
                                     {"cublasLtGetVersion", f.version},
                                     {"cublasLtGetStatusString", f.status_string},
                                     {"cublasLtMatmulDescCreate", f.desc_create},
@@ -155,12 +168,10 @@ Result<std::shared_ptr<const CublasLt>> CublasLt::open(const gpu::Device& device
                                     {"cublasLtMatmul", f.matmul}}));
   const gpu::Current current(device);
   ATTACCA_TRY_VOID(current.entered());
+  const gpu::OutsideCapture outside(device);
   ATTACCA_TRY_VOID(f.check(f.create(&made->handle_), "cublasLtCreate"));
+  made->functions_ = std::move(functions);
   return made;
-}
-
-CublasLt::~CublasLt() {
-  if (handle_ != nullptr) functions_->destroy(handle_);
 }
 
 size_t CublasLt::version() const {

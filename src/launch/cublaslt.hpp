@@ -19,9 +19,13 @@ namespace attacca::launch {
 // The library and a handle on one device. Thread-safe.
 class CublasLt {
  public:
+  // The same handle for a device each time. It and the device's context are kept until the process
+  // ends: cublasLtDestroy synchronises the context (seen with CUDA 13.0), which breaks every
+  // capture of a stream into a CUDA graph, whatever its mode. Python's collector may destroy a plan
+  // in one.
+  //
   // Errors: no library on this machine (with the package that has it), no handle.
   static Result<std::shared_ptr<const CublasLt>> open(const gpu::Device& device);
-  ~CublasLt();
   CublasLt(const CublasLt&) = delete;
   CublasLt& operator=(const CublasLt&) = delete;
 
@@ -32,8 +36,12 @@ class CublasLt {
   const std::string& path() const { return path_; }
 
  private:
-  CublasLt() = default;
-  std::unique_ptr<Functions> functions_;
+  explicit CublasLt(gpu::Device device) : device_(std::move(device)) {}
+  static Result<std::shared_ptr<const CublasLt>> make(const gpu::Device& device,
+                                                      const gpu::Library& library);
+
+  gpu::Device device_;
+  std::shared_ptr<const Functions> functions_;
   std::string path_;
   void* handle_ = nullptr;
 };

@@ -262,7 +262,9 @@ int cuCtxSetCurrent(void* context) {
   return 0;
 }
 int cuCtxSynchronize() {
-  return note("cuCtxSynchronize");
+  if (const int code = note("cuCtxSynchronize")) return code;
+  broken = broken || captures;  // whatever the mode
+  return captures ? 900 : 0;
 }
 
 int cuModuleLoadDataEx(void** module, const void* image, unsigned count, int* options,
