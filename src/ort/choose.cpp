@@ -215,12 +215,18 @@ Choice choose(GraphView& graph, const Settings& settings, const Judge& judge) {
 
 Result<Choice> choose_named(const GraphView& graph, const Settings& settings) {
   Choice choice;
+  std::vector<int64_t> owner(graph.nodes.size(), -1);
   for (const std::vector<std::string>& names : settings.nodes) {
     Group group;
     for (size_t node = 0; node < graph.nodes.size(); ++node)
       if (std::find(names.begin(), names.end(), graph.nodes[node].name) != names.end())
         group.push_back(node);
     if (group.empty()) continue;
+    for (const size_t node : group) owner[node] = static_cast<int64_t>(choice.claims.size());
+    if (!acyclic(graph, owner))
+      return Status{"the region depends on itself through nodes outside of it",
+                    "the option 'nodes', the region of " + names.front(),
+                    "name the nodes between them too, or divide the region"};
     auto claim = compiled(graph, group, settings);
     if (!claim) return claim.status();
     choice.claims.push_back(*std::move(claim));

@@ -28,8 +28,12 @@ class Reader {
       node.inputs.push_back(value(input));
       if (node.inputs.back()) view_.values[*node.inputs.back()].consumers.push_back(index);
     }
-    for (const Ort::ConstValueInfo& input : from.GetImplicitInputs())
-      if (const auto read = value(input)) view_.values[*read].consumers.push_back(index);
+    for (const Ort::ConstValueInfo& input : from.GetImplicitInputs()) {
+      const auto read = value(input);
+      if (!read) continue;
+      node.captured.push_back(*read);
+      view_.values[*read].consumers.push_back(index);
+    }
     for (const Ort::ConstValueInfo& output : from.GetOutputs()) {
       node.outputs.push_back(value(output));
       if (node.outputs.back()) view_.values[*node.outputs.back()].producer = index;

@@ -35,6 +35,7 @@ struct GraphNode {
   std::string name, op, domain;                        // domain "": ONNX's own
   int version = 1;                                     // the opset in which the op was last changed
   std::vector<std::optional<size_t>> inputs, outputs;  // values; none where one is left out
+  std::vector<size_t> captured;  // values that the graphs which it holds read from around it
   std::vector<Ort::ConstOpAttr> attributes;
   bool nested = false;   // it holds a graph
   std::string provider;  // the execution provider that has it already

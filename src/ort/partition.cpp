@@ -52,6 +52,8 @@ template <class F>
 void for_each_before(const GraphView& graph, size_t node, F f) {
   for (const auto& input : graph.nodes[node].inputs)
     if (input && graph.values[*input].producer) f(*graph.values[*input].producer);
+  for (const size_t input : graph.nodes[node].captured)
+    if (graph.values[input].producer) f(*graph.values[input].producer);
 }
 
 template <class F>
@@ -116,34 +118,6 @@ class Sets {
  private:
   std::vector<size_t> parents_;
 };
-
-// Whether the groups, each as one node, leave the graph without a cycle. `owner`: by node, the
-// group, or -1.
-bool acyclic(const GraphView& graph, const std::vector<int64_t>& owner) {
-  const size_t count = graph.nodes.size();
-  const auto vertex = [&](size_t node) {
-    return owner[node] < 0 ? node : count + static_cast<size_t>(owner[node]);
-  };
-  std::map<size_t, std::set<size_t>> after;
-  std::map<size_t, size_t> open;  // by vertex: how many before it are not done
-  for (size_t node = 0; node < count; ++node) open.emplace(vertex(node), 0);
-  for (size_t node = 0; node < count; ++node)
-    for_each_before(graph, node, [&](size_t before) {
-      if (vertex(before) != vertex(node) && after[vertex(before)].insert(vertex(node)).second)
-        ++open[vertex(node)];
-    });
-  std::vector<size_t> ready;
-  for (const auto& [each, before] : open)
-    if (before == 0) ready.push_back(each);
-  size_t done = 0;
-  for (; !ready.empty(); ++done) {
-    const size_t each = ready.back();
-    ready.pop_back();
-    for (const size_t next : after[each])
-      if (--open[next] == 0) ready.push_back(next);
-  }
-  return done == open.size();
-}
 
 bool is_tail(const GraphView& graph, const GraphNode& node) {
   if (contains(kTails, node.op)) return true;
@@ -235,6 +209,32 @@ std::vector<Group> products_of(const GraphView& graph, const Group& group) {
     all.push_back(std::move(made));
   }
   return all;
+}
+
+bool acyclic(const GraphView& graph, const std::vector<int64_t>& owner) {
+  const size_t count = graph.nodes.size();
+  const auto vertex = [&](size_t node) {
+    return owner[node] < 0 ? node : count + static_cast<size_t>(owner[node]);
+  };
+  std::map<size_t, std::set<size_t>> after;
+  std::map<size_t, size_t> open;  // by vertex: how many before it are not done
+  for (size_t node = 0; node < count; ++node) open.emplace(vertex(node), 0);
+  for (size_t node = 0; node < count; ++node)
+    for_each_before(graph, node, [&](size_t before) {
+      if (vertex(before) != vertex(node) && after[vertex(before)].insert(vertex(node)).second)
+        ++open[vertex(node)];
+    });
+  std::vector<size_t> ready;
+  for (const auto& [each, before] : open)
+    if (before == 0) ready.push_back(each);
+  size_t done = 0;
+  for (; !ready.empty(); ++done) {
+    const size_t each = ready.back();
+    ready.pop_back();
+    for (const size_t next : after[each])
+      if (--open[next] == 0) ready.push_back(next);
+  }
+  return done == open.size();
 }
 
 bool is_left(const GraphNode& node) {

@@ -1,6 +1,7 @@
 // Cuts the nodes that Attacca may take into groups, each of which can become one node.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "ort/graph.hpp"
@@ -16,6 +17,10 @@ std::vector<Group> groups_of(const GraphView& graph, const std::vector<bool>& ta
 // Each product of the group with the elementwise nodes that follow it, as groups that can become
 // nodes side by side. A node is in one of them at most.
 std::vector<Group> products_of(const GraphView& graph, const Group& group);
+
+// Whether the groups, each as one node, leave the graph without a cycle. `owner`: by node, the
+// group, or -1.
+bool acyclic(const GraphView& graph, const std::vector<int64_t>& owner);
 
 // Whether ONNX Runtime is to compute the node although Attacca reads it.
 bool is_left(const GraphNode& node);

@@ -166,6 +166,25 @@ def ways_around(rng: np.random.Generator) -> tuple[bytes, Any]:
     return g.model({"x": [16, 16], "which": []}, [g.nodes[-1].output[0], a], which=T.BOOL), feeds
 
 
+def captured(rng: np.random.Generator) -> tuple[bytes, Any]:
+    """Products between graphs in Ifs, which read their values without naming them as inputs: two
+    products and the last one's factor are one level, but for what the Ifs capture."""
+    g = Graph(rng)
+
+    def either(value: str) -> str:
+        branches = [helper.make_graph(
+            [helper.make_node(op, [value], [f"{value}_{op}"])], op, [],
+            [helper.make_tensor_value_info(f"{value}_{op}", T.FLOAT, [None, 16])])
+            for op in ("Neg", "Abs")]
+        return str(g("If", "which", then_branch=branches[0], else_branch=branches[1]))
+
+    b = g("MatMul", either(g("MatMul", "x", g.weight(16, 16))), g.weight(16, 16))
+    g("Mul", g("MatMul", either(b), g.weight(16, 16)), b)
+    feeds = [{"x": rng.standard_normal((5, 16)).astype(np.float32), "which": np.array(which)}
+             for which in (True, False)]
+    return g.model({"x": [5, 16], "which": []}, [g.nodes[-1].output[0]], which=T.BOOL), feeds
+
+
 def texts(rng: np.random.Generator) -> tuple[bytes, Any]:
     """A product scaled by what a comparison of texts gives."""
     g = Graph(rng)
@@ -203,6 +222,7 @@ MADE: list[tuple[str, Callable[[Any], Any], dict[str, Any]]] = [
     ("quantized", quantized, {"tolerance": 0.02}),
     ("quantized at run time", dynamic_quantized, {"tolerance": 1e-5}),
     ("ways around", ways_around, {"tolerance": 1e-5, "left": ("NonZero", "If")}),
+    ("captured", captured, {"tolerance": 1e-5, "left": ("If",)}),
     ("texts", texts, {"tolerance": 1e-5, "left": ("Equal",)}),
     ("no product", no_product, {"tolerance": 0, "left": ("Relu",), "claimed": False}),
 ]

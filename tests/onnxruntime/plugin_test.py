@@ -97,6 +97,19 @@ class Plugin(unittest.TestCase):
             settings.add_provider_for_devices(attacca.onnxruntime.devices(), {"polcy": "always"})
             onnxruntime.InferenceSession(model.data, settings)
 
+    def test_a_named_region_that_depends_on_itself_is_left(self) -> None:
+        attacca.onnxruntime.register()
+        (model,) = (each for each in models() if each.name == "captured")
+        for nodes, claims in (("MatMul_0;MatMul_2", 2), ("MatMul_0,MatMul_2", 0)):
+            settings = onnxruntime.SessionOptions()
+            settings.log_severity_level = 4
+            settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+            settings.add_provider_for_devices(attacca.onnxruntime.devices(), {"nodes": nodes})
+            named = onnxruntime.InferenceSession(model.data, settings)
+            self.assertEqual(assigned(named).get(PROVIDER, []), ["MatMul"] * claims)
+            self.close(model, named.run(None, model.feeds[0]),
+                       session(model).run(None, model.feeds[0]))
+
     def test_sessions_run_in_threads_while_others_come_and_go(self) -> None:
         cases = [each for each in models() if each.name in ("mlp, any batch", "block", "quantized")]
         shared = [(model, session(model, policy="always"),
