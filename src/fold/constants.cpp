@@ -64,12 +64,15 @@ std::optional<double> Constants::read(const ir::Node& node) {
     const double value = node.literal->value;
     if (!std::isfinite(value)) return std::nullopt;
     const double number = recognised(value, std::nullopt);
-    return is_near_miss(number) ? std::nullopt : std::optional(number);
+    if (is_near_miss(number)) return std::nullopt;
+    note_literal(number);
+    return number;
   }
   if (node.tensor->size() != 1 || !ir::is_float(node.type.dtype)) return std::nullopt;
   const double value = node.tensor->number_at(0);
   if (!std::isfinite(value)) return std::nullopt;
-  const double number = recognised(value, node.type.dtype);
+  const bool rounded = rounds_ && node.type.dtype == dtype_;
+  const double number = recognised(value, rounded ? std::optional(dtype_) : std::nullopt);
   return is_near_miss(number) ? std::nullopt : std::optional(number);
 }
 
@@ -85,10 +88,19 @@ double Constants::recognised(double value, std::optional<ir::DType> rounded) {
   return std::copysign(*found, value);
 }
 
+void Constants::note_literal(double number) {
+  for (const double each : {number, 1 / number})
+    if (const auto found = recognise(std::fabs(each), std::nullopt, precise_))
+      of_literals_.insert(*found);
+}
+
 double Constants::write(double value) const {
-  for (const auto& [recognised, original] : original_)
-    if (std::fabs(std::fabs(value) - recognised) <= 1e-12 * recognised)
-      return std::copysign(original, value);
+  for (const auto& [recognised, original] : original_) {
+    if (std::fabs(std::fabs(value) - recognised) > 1e-12 * recognised) continue;
+    const bool rounded = std::fabs(original - recognised) > kOneNumber * recognised;
+    return std::copysign(rounded && of_literals_.contains(recognised) ? recognised : original,
+                         value);
+  }
   const double shorter = std::strtod(fmt::format("{:.12g}", value).c_str(), nullptr);
   return std::fabs(shorter - value) <= 1e-14 * std::fabs(value) ? shorter : value;
 }

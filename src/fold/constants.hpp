@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ir/graph/graph.hpp"
 
@@ -11,12 +12,16 @@ namespace attacca::fold {
 
 class Constants {
  public:
-  // `computed`: the dtype that the constants' ops compute in.
-  explicit Constants(ir::DType computed) : precise_(computed == ir::DType::F64) {}
+  // Of ops whose results have this dtype, and that compute in `computed`, if that differs.
+  Constants(ir::DType dtype, std::optional<ir::DType> computed)
+      : dtype_(dtype),
+        rounds_(computed.value_or(dtype) == dtype),
+        precise_(computed.value_or(dtype) == ir::DType::F64) {}
 
   // The number that a literal, or a tensor of one element and a float dtype, holds: the constant of
-  // the rule table that it stands for, else the number itself. nullopt: no number, not finite, or
-  // a near miss.
+  // the rule table that it stands for, else the number itself. A tensor's element, which is
+  // rounded, stands for another number only where each op rounds its result as coarsely. nullopt:
+  // no number, not finite, or a near miss.
   std::optional<double> read(const ir::Node& node);
   // The same for a number that the graph computes from constants, e.g. 1 / sqrt(2).
   double computed(double value) { return recognised(value, std::nullopt); }
@@ -26,9 +31,13 @@ class Constants {
 
  private:
   double recognised(double value, std::optional<ir::DType> rounded);
+  // That the graph may compute the number, or its reciprocal, from a literal.
+  void note_literal(double number);
 
-  bool precise_;
+  ir::DType dtype_;
+  bool rounds_, precise_;
   std::unordered_map<double, double> original_;  // of recognised numbers
+  std::unordered_set<double> of_literals_;       // recognised numbers
 };
 
 // Whether the e-graph's arithmetic cannot tell the number from another one, e.g. 1 from its

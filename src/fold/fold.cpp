@@ -98,7 +98,7 @@ class Folder {
   // The e-graph of one domain's ops, and its constants.
   struct DomainGraph {
     explicit DomainGraph(const Domain& domain)
-        : egraph(domain.compute.value_or(domain.dtype)), constants(egraph.computed()) {}
+        : egraph(domain.compute.value_or(domain.dtype)), constants(domain.dtype, domain.compute) {}
     EGraph egraph;
     Constants constants;
   };

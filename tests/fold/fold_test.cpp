@@ -372,5 +372,33 @@ TEST(FoldConstants, RoundedByTheModel) {
   }
 }
 
+// A constant that is coarser than the results of its ops is the number that it holds: the ops do
+// not round away what a formula's own constant would change.
+TEST(FoldConstants, RoundedMoreCoarselyThanTheOps) {
+  for (const char* text : {
+           "graph g(h: f32[4]) { return h * sigmoid(h * constant(bf16[1], [1.703125])) }",
+           "graph g(h: f32[4]) { return h * 0.5 * (1 + erf(h * constant(bf16[1], [0.70703125]))) }",
+           "graph g(h: f64[4]) { return h * 0.5 * (1 + erf(h * constant(f32[1], [0.70710678]))) }",
+           "graph g(h: f32[4]) { return constant(bf16[1], [1.046875]) * where(h > 0, h, "
+           "1.6732632423543772 * (exp(h) - 1)) }",
+       }) {
+    const FoldResult folded = fold(graph_of(text));
+    const ir::Node& result = folded.graph[folded.graph.outputs()[0].value];
+    for (const char* op : {"gelu", "selu", "quick_gelu"})
+      EXPECT_NE(ir::name(result.op), op) << text;
+  }
+}
+
+// A literal's quotient is not written as a tensor's element that is near to it.
+TEST(FoldConstants, OfALiteralBesideARoundedOne) {
+  const ir::Graph folded = fold(graph_of("graph g(x: bf16[4]) {\n"
+                                         "  a = where(x < 0, constant(bf16[1], [0.1669921875]) * "
+                                         "x, x)\n  return a, b = where(x < 0, x / 6, x)\n}"))
+                               .graph;
+  const ir::Node& b = folded[folded.outputs()[1].value];
+  ASSERT_EQ(b.op, ir::Op::LeakyRelu);
+  EXPECT_EQ(b.params()[0], 1.0 / 6);
+}
+
 }  // namespace
 }  // namespace attacca::fold

@@ -32,6 +32,8 @@ TEST(Requantized, NotOnAnotherGrid) {
            "quantize(dequantize(q, 0.03, 7) + 0.03, 0.03, 7, dtype=u8)",
            "quantize(relu(dequantize(q, 0.03, 7)), 0.03, 7, dtype=u8)",
            "cast(round(dequantize(q, 0.03) / 0.03), u8)",
+           "cast(round((cast(q, f32) - cast(cast(constant(-200, s32), u8), f32)) * 0.03 / 0.03) "
+           "+ -200, u8, saturate=true)",
        }) {
     SCOPED_TRACE(body);
     const ir::Graph graph =

@@ -44,12 +44,16 @@ class Remover : Rewriting {
     return plain ? &node : nullptr;
   }
 
-  // A constant of one element; behind casts, which no whole number of a byte changes.
+  // A constant of one element; behind casts that do not change it.
   std::optional<double> number(Value value) const {
     const ir::Node& node = from_[value];
     if (node.literal) return static_cast<float>(node.literal->value);
-    if (node.op == Op::Cast && ir::is_integer(from_.type(node.operands[0]).dtype))
-      return number(node.operands[0]);
+    if (node.op == Op::Cast && ir::is_integer(from_.type(node.operands[0]).dtype)) {
+      const auto x = number(node.operands[0]);
+      const bool kept = x && (!ir::is_integer(node.type.dtype) ||
+                              static_cast<double>(ir::to_integer(node.type.dtype, *x)) == *x);
+      return kept ? x : std::nullopt;
+    }
     if (!node.tensor || node.tensor->size() != 1) return std::nullopt;
     return node.tensor->number_at(0);
   }
