@@ -309,6 +309,26 @@ class Compiled(unittest.TestCase):
         self.assertRegex([left.reason for left in graphs[0].left if left.op == "aten.add"][0],
                          r"^its operand \w+: size .*Max.* is not a sum of products$")
 
+    def test_parts_of_a_product_of_equal_sizes(self):
+        def attended(x):  # "-1" is the product of both sizes, which are one symbol
+            batch, _, height, width = x.shape
+            q, k = x.flatten(2).transpose(1, 2).split([16, 16], -1)
+            return torch.relu(q @ k.transpose(1, 2)).reshape(batch, height, width, -1)
+
+        compiled = torch.compile(attended, backend=fusing_alone, dynamic=True)
+        size = torch.export.Dim("size", min=2, max=64)
+        x = torch.randn(3, 32, 6, 6)
+        module = nn.Module()
+        module.forward = attended
+        program = attacca.compile(torch.export.export(module, (x,),
+                                                      dynamic_shapes=({2: size, 3: size},)))
+        with torch.no_grad():
+            for side in (6, 6, 5):
+                x = torch.randn(3, 32, side, side)
+                for function in (compiled, program):
+                    torch.testing.assert_close(function(x), attended(x), rtol=1e-4, atol=1e-4)
+        self.assertEqual(program.regions, 1)
+
     def test_training_passes_through_untouched(self):
         model = Mlp()
         x = torch.randn(4, 32)

@@ -230,7 +230,9 @@ def _depend_on_each_other(regions: list[Region]) -> bool:
 
 
 def _unreadable(importer: Importer, node: torch.fx.Node, plain: bool) -> str:
-    """Why a tensor cannot be written as an input; "": it can be."""
+    """Why a tensor cannot be written as an input; "": it can be, or is a tuple of tensors."""
+    if not is_tensor(node):
+        return ""
     try:
         importer.type_text(node)
         for size in node.meta["val"].shape if plain else ():
@@ -249,7 +251,7 @@ def _readable(importer: Importer, inputs: list[torch.fx.Node], nodes: list[torch
     kept = []
     for node in nodes:
         reason = next((dropped[each] for each in node.all_input_nodes if each in dropped), "")
-        if plain and not reason and is_tensor(node):
+        if plain and not reason:
             reason = _unreadable(importer, node, plain)
         if reason:
             dropped[node] = reason
