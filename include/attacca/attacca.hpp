@@ -17,6 +17,7 @@
 // Graphs, plans and instances are handles to immutable things: cheap to copy, safe in threads.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -128,8 +129,8 @@ inline constexpr std::string_view name(DType dtype) {
 // A size: a number, a symbol, or a sum of products of both such as "2*M + 1".
 class Dim {
  public:
-  Dim(int64_t value) : text_(std::to_string(value)) {}
-  Dim(int value) : text_(std::to_string(value)) {}
+  template <std::integral Integer>
+  Dim(Integer value) : text_(std::to_string(value)) {}
   Dim(const char* text) : text_(text) {}
   Dim(std::string text) : text_(std::move(text)) {}
   const std::string& text() const { return text_; }
@@ -683,8 +684,10 @@ class Plan {
     }
     if (Status status = detail::whole(texts); !status) return status;
     std::vector<const int64_t*> laid_out;
-    for (const std::vector<int64_t>& each : strides)
+    for (const std::vector<int64_t>& each : strides) {
+      if (Status status = check_strides(laid_out.size(), each); !status) return status;
       laid_out.push_back(each.empty() ? nullptr : each.data());
+    }
     attacca_instance* instance = nullptr;
     if (Status status{attacca_plan_prepare_strided(handle(), given.data(), given.size(),
                                                    alignments.data(), alignments.size(),
@@ -746,6 +749,17 @@ class Plan {
       all.push_back({info.name, info.dtype, info.type, {info.shape, info.shape + info.rank}});
     }
     return all;
+  }
+  // Of the input of this number, or the output after the inputs: none, or one for each axis.
+  Status check_strides(size_t number, const std::vector<int64_t>& strides) const {
+    const size_t count = attacca_plan_input_count(handle());
+    attacca_tensor_info info = {};
+    const Status known{number < count ? attacca_plan_input(handle(), number, &info)
+                                      : attacca_plan_output(handle(), number - count, &info)};
+    // What is not there, attacca_plan_prepare_strided refuses.
+    if (!known || strides.empty() || strides.size() == info.rank) return {};
+    return {std::to_string(strides.size()) + " strides for " + info.type, info.name,
+            "give one for each axis, or none"};
   }
 
   std::shared_ptr<attacca_plan> handle_;

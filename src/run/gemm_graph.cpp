@@ -22,6 +22,7 @@ class Builder {
 
   Result<ir::Graph> run() {
     graph_.name = "gemm";
+    ATTACCA_TRY_VOID(check_gate());
     ATTACCA_TRY_VOID(add_product());
     for (uint32_t id = 0; id < text_.graph.size(); ++id) ATTACCA_TRY_VOID(add(Value{id}));
     for (size_t i = 0; i < text_.graph.outputs().size(); ++i) ATTACCA_TRY_VOID(add_output(i));
@@ -29,6 +30,12 @@ class Builder {
   }
 
  private:
+  Status check_gate() const {
+    if (form_.gate == Gate::None || text_.graph.find("acc1")) return {};
+    return fail("the weights lie as those of a gate, and the epilogue does not read acc1",
+                "<epilogue>", "write acc0 and acc1, or lay out the weights as nk or kn");
+  }
+
   ir::Shape with_batch(ir::Shape shape) const {
     if (form_.batched) shape.insert(shape.begin(), Dim::symbol("B"));
     return shape;

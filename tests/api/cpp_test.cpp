@@ -245,6 +245,25 @@ TEST(Api, InputsBecomeConstants) {
   expect_near(y, data.expected());
 }
 
+TEST(Api, AStridedInputBecomesAConstant) {
+  const auto graph = attacca::Graph::parse("graph g(x: f32[2, 3; 1, 2]) { return y = x * 2 }");
+  const std::vector<float> x = {1, 2, 3, 4, 5, 6};  // row by row, wherever the input lay
+  const auto bound = graph->with_constant("x", bytes_of(x));
+  ASSERT_TRUE(bound) << bound.status().text();
+  std::vector<float> y(6);
+  ASSERT_TRUE(attacca::Plan::compile(*bound)->prepare()->run({}, {y.data()}));
+  expect_near(y, {2, 4, 6, 8, 10, 12});
+}
+
+TEST(Api, SizesOfAnyIntegerType) {
+  attacca::Builder b;
+  const std::vector<float> rows(5);
+  b.output(b.call("relu", {b.input("x", DType::F32, {rows.size(), 3u, 2LL, short{4}})}));
+  const auto graph = b.finish();
+  ASSERT_TRUE(graph) << graph.status().text();
+  EXPECT_EQ(attacca::Plan::compile(*graph)->inputs()[0].type, "f32[5, 3, 2, 4]");
+}
+
 TEST(Api, MatmulPlan) {
   const Data data(5);
   for (const std::string layout : {"nk", "kn"}) {

@@ -119,6 +119,17 @@ TEST(ApiErrors, Constants) {
   expect_failure(graph.with_constant("x", {}).status(), "f32[M, 3]");
 }
 
+TEST(ApiErrors, StridesOfAnotherRank) {
+  const auto plan = *attacca::Plan::compile(*attacca::Graph::parse(kLinear));
+  const auto prepared = [&](std::vector<std::vector<int64_t>> strides) {
+    return plan.prepare({{"M", 2}}, {}, strides).status();
+  };
+  EXPECT_TRUE(prepared({{3, 1}, {}, {}}));
+  expect_failure(prepared({{3}, {}, {}}), "1 strides for f32[M, 3]", "one for each axis");
+  expect_failure(prepared({{}, {}, {4, 1, 1}}), "3 strides for f32[M, 4]");
+  expect_failure(prepared({{3, 1}, {}, {}, {1}}), "4 strides for 2 inputs and 1 outputs");
+}
+
 TEST(ApiErrors, Options) {
   const auto graph = *attacca::Graph::parse(kLinear);
   for (const char* device : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:1x", "cpu:0"})

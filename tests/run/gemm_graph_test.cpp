@@ -84,6 +84,16 @@ TEST(GemmGraph, GatesReadTwoProducts) {
   EXPECT_EQ(set_layout(form, "mn").error().what, "unknown layout mn");
 }
 
+TEST(GemmGraph, RefusesGatesThatReadOneHalf) {
+  for (const Gate gate : {Gate::Two, Gate::Halves, Gate::Rows}) {
+    GemmForm form;
+    form.gate = gate;
+    EXPECT_EQ(graph_of("silu(acc + row(bias))", form),
+              "the weights lie as those of a gate, and the epilogue does not read acc1");
+    EXPECT_EQ(graph_of("silu(acc1)", form), "acc1 without acc0");
+  }
+}
+
 TEST(GemmGraph, RefusesWhatIsNoEpilogueOfOneProduct) {
   EXPECT_EQ(graph_of("acc0 * silu(acc1)"), "acc1 without a second product");
   for (const char* bad :

@@ -78,6 +78,7 @@ attacca_status* attacca_graph_with_typed_constant(const attacca_graph* graph, co
       return fail(fmt::format("the graph has no input {}", name), name,
                   api::suggest(name, api::input_names(graph->graph), "its inputs are"));
     ir::Type given = graph->graph.type(*value);
+    given.strides.clear();  // the elements lie row by row
     if (type != nullptr) {
       ATTACCA_TRY(given, api::parse_type(type, name));
     }
