@@ -40,9 +40,9 @@ std::string structural_reason(const ir::Graph& graph, ir::Value value) {
     case Op::Gather:
       return "gather reads elements at places known only at run time";
     case Op::MxFp4:
-      return "no kernel here widens mxfp4 weights on their way to a product";
+      return "no kernel here widens these mxfp4 weights on their way to their product";
     case Op::Decode:
-      return "no kernel here decodes weights on their way to a product";
+      return "no kernel here decodes these weights on their way to their product";
     case Op::ScatterAdd:
       return "scatter_add adds elements at places known only at run time";
     case Op::Scatter:

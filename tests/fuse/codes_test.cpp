@@ -41,7 +41,8 @@ TEST(Codes, HalvesAreAGate) {
 TEST(Codes, WithoutSuchKernelsTheyAreDecodedBefore) {
   const Partition partition = cut("return y = grouped_matmul(x, transpose(decode(c, s)), o)", {});
   EXPECT_EQ(summary(partition), "single t7; gemm y = acc");
-  EXPECT_NE(explain_text(partition).find("no kernel here decodes weights"), std::string::npos);
+  EXPECT_NE(explain_text(partition).find("no kernel here decodes these weights"),
+            std::string::npos);
 }
 
 }  // namespace

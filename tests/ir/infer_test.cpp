@@ -139,6 +139,8 @@ const Case kCases[] = {
     {"x: f32[M, 4]", "argsort(x, axis=2)", "axis 2 of argsort is outside a tensor of rank 2"},
     {"x: f32[M, 4]", "arange([2, M + 1])", "s64[M + -1]"},
     {"x: f32[M, 4]", "arange([2, 1])", "arange of [2, 1] ends before it begins"},
+    {"x: f32[M, 4]", "arange([0 - 9223372036854775807, 9223372036854775807])",
+     "arange of [-9223372036854775807, 9223372036854775807] has more elements than 64 bits count"},
     {"x: f32[M, 4]", "arange([M])", "arange of [M]"},
     {"o: s32[E], x: f32[R, 4]", "group_ids(o, [R])", "s32[R]"},
     {"o: s32[0]", "group_ids(o, [7])", "s32[7]"},

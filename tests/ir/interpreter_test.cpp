@@ -2,10 +2,12 @@
 #include "ir/interpret/interpreter.hpp"
 
 #include <cmath>
+#include <limits>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
 
+#include "ir/graph/semantics.hpp"
 #include "ir/text/text.hpp"
 
 namespace attacca::ir {
@@ -299,6 +301,17 @@ TEST(Interpreter, AUsersKernelHasNoReference) {
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().what, "the kernel of k.ptx has no reference");
   EXPECT_EQ(result.error().fix, "check a graph without it, or run it on a GPU");
+}
+
+// Whole numbers beyond 2^53, of which not every one has a double.
+TEST(Semantics, ClampsIntegersExactly) {
+  constexpr int64_t kEven = int64_t{1} << 53;
+  constexpr double kInf = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(sem::clamp(kEven + 1, -kInf, static_cast<double>(kEven)), kEven);
+  EXPECT_EQ(sem::clamp(-kEven - 1, static_cast<double>(-kEven), kInf), -kEven);
+  EXPECT_EQ(sem::clamp(kEven + 1, -kInf, kInf), kEven + 1);
+  EXPECT_EQ(sem::clamp(int64_t{3}, 3.5, 3.9), 3);
+  EXPECT_EQ(sem::clamp(int64_t{-9}, -2.5, 7.5), -2);
 }
 
 }  // namespace

@@ -365,7 +365,8 @@ TEST(ExpertRows, AloneWhereKernelsAreMissing) {
   ASSERT_EQ(partition.regions.size(), 4U) << text;
   for (const char* reason : {"gather reads elements at places known only at run time",
                              "scatter_add adds elements at places known only at run time",
-                             "no kernel here widens mxfp4 weights on their way to a product"})
+                             "no kernel here widens these mxfp4 weights on their way to their "
+                             "product"})
     EXPECT_NE(text.find(reason), std::string::npos) << text;
 }
 

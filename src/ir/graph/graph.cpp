@@ -292,7 +292,8 @@ Status check_slices(const Graph& graph, const Node& node, const SymbolValues& sy
       return fail(
           fmt::format("slice {}:{}:{} is outside axis {} of size {}", bound_text(range.begin),
                       bound_text(range.end), range.step, axis, extent),
-          node.name, "give inputs of other sizes");
+          node.name.empty() ? graph[node.operands[0]].name : node.name,
+          "give inputs of other sizes");
   }
   return {};
 }

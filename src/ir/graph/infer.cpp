@@ -304,7 +304,10 @@ Result<Inferred> infer_arange(ShapeAttrs attrs) {
   if (attrs.shape.size() != 2)
     return fail(fmt::format("arange of {}", to_string(attrs.shape)), {}, "write arange([0, N])");
   const Dim count = attrs.shape[1] - attrs.shape[0];
-  if (count.overflowed() || (count.is_static() && count.value() < 0))
+  if (count.overflowed())
+    return fail(
+        fmt::format("arange of {} has more elements than 64 bits count", to_string(attrs.shape)));
+  if (count.is_static() && count.value() < 0)
     return fail(fmt::format("arange of {} ends before it begins", to_string(attrs.shape)));
   return Inferred{{DType::S64, {count}}, std::move(attrs)};
 }
@@ -457,7 +460,8 @@ Result<Inferred> infer_reduction(Op op, const Type& x, ReductionAttrs attrs) {
   const size_t rank = x.shape.size();
   if (!is_float(x.dtype) && (op == Op::Mean || (x.dtype != DType::S32 && x.dtype != DType::S64)))
     return fail(fmt::format("{} of {}", name(op), to_string(x)), {},
-                "cast the operand, e.g. cast(x, f32)");
+                op == Op::Mean ? "cast the operand to a float, e.g. cast(x, f32)"
+                               : "cast the operand to a float, s32 or s64, e.g. cast(x, f32)");
   if (attrs.axes.empty()) {
     attrs.axes.resize(rank);
     std::iota(attrs.axes.begin(), attrs.axes.end(), 0);

@@ -1,6 +1,7 @@
 // Functions that the op table's reference formulas call. Doubles follow IEEE 754; int64_t wraps.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -93,9 +94,10 @@ inline int64_t saturated(double x) {
   if (x >= 0x1p63) return std::numeric_limits<int64_t>::max();
   return x <= -0x1p63 ? std::numeric_limits<int64_t>::min() : static_cast<int64_t>(x);
 }
+// Compared as integers: not every one has a double of its own.
 inline int64_t clamp(int64_t x, double min, double max) {
-  int64_t low = static_cast<double>(x) < min ? saturated(std::ceil(min)) : x;
-  return static_cast<double>(low) > max ? saturated(std::floor(max)) : low;
+  const int64_t low = std::isnan(min) ? x : std::max(x, saturated(std::ceil(min)));
+  return std::isnan(max) ? low : std::min(low, saturated(std::floor(max)));
 }
 
 inline double sigmoid(double x) {
