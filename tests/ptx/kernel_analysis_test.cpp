@@ -249,6 +249,11 @@ constexpr std::string_view kPut = R"(
 	st.param.f32 [r], %f1;
 	ret;
 }
+.func (.reg .b64 r) same(.reg .b64 p)
+{
+	mov.b64 r, p;
+	ret;
+}
 .func again(.param .b64 p)
 {
 	.reg .b64 %rd<3>;
@@ -285,6 +290,12 @@ TEST(KernelAnalysis, FollowsCalls) {
                     "call (b), peek, (a); } st.f32 [%rd5], %f1;"),
             "1 stores");
   EXPECT_EQ(decided("st.f32 [%rd5], %f1;" + call("again", "%rd5")), "recursion");
+  for (const char* use : {"st.global.f32 [%rd6+4], %f1;", "ld.global.f32 %f2, [%rd6+4];",
+                          "atom.global.add.f32 %f2, [%rd6+4], %f1;"})
+    EXPECT_EQ(decided(fmt::format("st.global.f32 [%rd5], %f1; mov.b64 %rd6, %rd4;"
+                                  "call (%rd6), same, (%rd5); {}",
+                                  use)),
+              "register-call");
   EXPECT_EQ(decided("st.f32 [%rd5], %f1;" + call("outside", "%rd4")), "external-call");
   EXPECT_EQ(decided("st.f32 [%rd5], %f1; " + call("vprintf", "%rd4")), "1 stores");
   EXPECT_EQ(decided("st.f32 [%rd5], %f1; " + call("vprintf", "%rd5")), "escape");

@@ -22,8 +22,8 @@ struct PointerUse {
 struct Reason {
   // Stable, for programs: "read", "atomic", "reduction", "volatile", "partial-element", "escape",
   // "mixed", "opcode", "shuffle", "tma", "bulk-copy", "async-copy", "matrix-store",
-  // "unknown-address", "parameter", "indirect-call", "external-call", "recursion", "debug",
-  // "never-stored", ...
+  // "unknown-address", "parameter", "register-call", "indirect-call", "external-call", "recursion",
+  // "debug", "never-stored", ...
   std::string rule;
   std::string what;   // one sentence
   std::string where;  // "kernel.cu:12" of -lineinfo, else "NAME:LINE:COLUMN" of the PTX

@@ -81,6 +81,14 @@ class Checker {
 
   void check_call(size_t number, const FlowBody& body, const Step& step) {
     const CallShape shape = call_shape(step);
+    for (const std::vector<Ref>* passed : {&shape.arguments, &shape.results})
+      for (const Ref& each : *passed)
+        if (each.kind == Ref::Kind::Register)
+          return refuse(
+              "register-call",
+              fmt::format("it calls '{}' with the register {}, not with a .param variable",
+                          shape.callee.text, each.text),
+              step);
     if (const auto callee = Dataflow::callee_of(body, step)) {
       const size_t index = check_body(*callee);
       analysis_.bodies[number].calls.push_back({step.instruction, index});
