@@ -387,6 +387,8 @@ Result<VendorGemm> VendorGemm::make(std::shared_ptr<const CublasLt> library,
                                     const Multiplication& problem,
                                     std::span<const WorkspaceLimit> limits) {
   const CublasLt::Functions& f = library->functions();
+  const gpu::Current current(library->device());  // for whose model algorithms are proposed
+  ATTACCA_TRY_VOID(current.entered());
   VendorGemm made;
   ATTACCA_TRY(made.descriptors_, Descriptors::make(library, problem));
   ATTACCA_TRY(Preference preference, Preference::make(f, problem));

@@ -31,6 +31,7 @@ class CublasLt {
 
   struct Functions;
   const Functions& functions() const { return *functions_; }
+  const gpu::Device& device() const { return device_; }
   void* handle() const { return handle_; }
   size_t version() const;
   const std::string& path() const { return path_; }

@@ -68,11 +68,16 @@ Reason codes_reason(const problem::Problem& problem, const Template& kernel) {
   return std::nullopt;
 }
 
+// Kernels count bytes of a row, and columns of two products, in 32 bits, and round up to tiles.
+constexpr int64_t kMostExtent = (int64_t{1} << 30) - 1;
+
 // The template multiplies operands of this kind.
 Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   const problem::Product& product = problem.products[0];
   const auto& views = problem.views.products[0];
   if (product.k == 0) return "K is 0";
+  if (std::max({problem.m, product.n, product.k}) > kMostExtent)
+    return "an extent is too large: offsets into rows have 32 bits";
   if (product.groups.has_value() != kernel.grouped)
     return kernel.grouped ? "it takes groups of rows alone"
                           : "it multiplies all rows by one matrix";

@@ -73,9 +73,13 @@ tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
         "and what is measured is not kept",
         path, "let that process end, or set ATTACCA_CACHE_DIR to another folder");
   }
+  const int code = database != nullptr ? sqlite3_errcode(database) & 0xff : SQLITE_NOMEM;
   return fail(fmt::format("the tuning database failed: {}",
                           database != nullptr ? sqlite3_errmsg(database) : "out of memory"),
-              path, "check the file, or remove it: it is only a cache");
+              path,
+              code == SQLITE_CANTOPEN || code == SQLITE_READONLY
+                  ? "set ATTACCA_CACHE_DIR to a folder that can be written"
+                  : "check the file, or remove it: it is only a cache");
 }
 
 // The statements above fail with SQLITE_ERROR where the table lacks their columns.

@@ -66,7 +66,7 @@ std::optional<Choice> ShippedChoices::find(const ChoiceKey& key,
     if (!found) continue;
     if (misfit(*found, file.text.tools(), key.tools, fingerprint_of).empty())
       return Choice{*launch::parse_candidate(found->candidate), found->seconds,
-                    found->unfused_seconds};
+                    found->unfused_seconds, found->quick};
   }
   return std::nullopt;
 }

@@ -35,7 +35,7 @@ void note(const json::Value& line, const std::vector<size_t>& open, std::vector<
     const auto at = static_cast<size_t>(found->as<int64_t>());
     return at < open.size() ? std::optional(open[at]) : std::nullopt;
   };
-  if (const auto begun = index("begin")) current = begun;
+  if (line.find("begin") != nullptr) current = index("begin");
   const auto trial = index("candidate");
   if (!trial) return;
   if (const json::Value* seconds = line.find("seconds"); seconds != nullptr && seconds->is_number())

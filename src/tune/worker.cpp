@@ -130,7 +130,10 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
     timed.push_back(*std::move(made));
     which.push_back(i);
   }
-  ATTACCA_TRY(const auto rounds, times_in_turns(timed, request.rounds, request.pace));
+  say(json::Value::object().set("begin", -1));
+  const auto timed_rounds = times_in_turns(timed, request.rounds, request.pace);
+  if (!timed_rounds && !toolbox->device().synchronize()) std::_Exit(kDeviceLost);
+  ATTACCA_TRY(const auto& rounds, timed_rounds);
   const std::vector<double> seconds = typical_seconds(rounds);
   for (size_t i = 0; i < which.size(); ++i) {
     json::Value each = json::Value::array();

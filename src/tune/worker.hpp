@@ -5,6 +5,7 @@
 //   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5, "pace": "rested", ...}
 //      for a launch of several problems also "others": [{...}, ...], "apart": ["...", ...]
 //   <- {"begin": 3}                       before candidate 3 is built or timed for the first time
+//   <- {"begin": -1}                      before all are timed, in turns
 //   <- {"candidate": 3, "seconds": 1e-4, "rounds": [...]}  what it takes, and each round's seconds
 //   <- {"candidate": 3, "failed": "why"}
 //   <- {"done": true}

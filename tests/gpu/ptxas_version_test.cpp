@@ -1,4 +1,5 @@
 // The cached version of ptxas, by programs that count how often they are asked.
+#include <csignal>
 #include <fstream>
 
 #include "gtest/gtest.h"
@@ -39,6 +40,21 @@ TEST_F(PtxasVersion, IsAskedOnceForAllProcesses) {
   install("release 13.0, V13.0.88");
   for (int process = 0; process < 3; ++process) EXPECT_EQ(version().value_or("none"), "13.0.88");
   EXPECT_EQ(times_asked(), 1);
+}
+
+// A program that embeds the library may leave its children to the system, or wait for all of them.
+TEST_F(PtxasVersion, ChildrenMayBeReapedByOthers) {
+  install("release 13.0, V13.0.88");
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(version().value_or("none"), "13.0.88");
+  std::ofstream(program) << "#!/bin/sh\nprintf '\\177ELF and more' > \"$5\"\n";
+  const auto cubin = assemble_with_ptxas(".version 8.0", "sm_90", program);
+  ASSERT_TRUE(cubin) << cubin.error().what;
+  EXPECT_EQ(std::string(cubin->begin(), cubin->end()), "\177ELF and more");
+  std::ofstream(program) << "#!/bin/sh\nprintf 'no cubin' > \"$5\"\nexit 1\n";
+  EXPECT_EQ(assemble_with_ptxas(".version 8.0", "sm_90", program).error().what,
+            "ptxas wrote no cubin");
+  std::signal(SIGCHLD, before);
 }
 
 TEST_F(PtxasVersion, ProgramOfAnotherSizeIsAskedAgain) {

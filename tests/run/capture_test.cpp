@@ -1,10 +1,13 @@
-// cuBLASLt's handle outlives plans: its end would break a capture into a CUDA graph.
+// What plans make and destroy does not break a capture into a CUDA graph, on the stand-ins for the
+// driver and for cuBLASLt.
 #include <cstdlib>
 #include <dlfcn.h>
 
 #include "gtest/gtest.h"
 
+#include "ir/text/text.hpp"
 #include "launch/cublaslt.hpp"
+#include "run/cuda/places.hpp"
 
 namespace attacca::launch {
 namespace {
@@ -14,7 +17,8 @@ int handles() {
   return reinterpret_cast<int (*)()>(dlsym(library, "fake_cublaslt_handles"))();
 }
 
-TEST(VendorHandle, OutlivesItsLastOwner) {
+// Its end would break a capture.
+TEST(Captures, VendorsHandleOutlivesItsLastOwner) {
   const auto device = gpu::Device::open();
   ASSERT_TRUE(device) << device.error().what;
   const auto stream = gpu::Stream::create(*device);
@@ -37,6 +41,19 @@ TEST(VendorHandle, OutlivesItsLastOwner) {
   const auto broken =
       gpu::GraphExec::capture(*device, stream->get(), [&] { return device->synchronize(); });
   EXPECT_FALSE(broken);
+}
+
+TEST(Captures, ConstantsAreUploadedDuringOne) {
+  const auto device = gpu::Device::open();
+  ASSERT_TRUE(device);
+  const auto stream = gpu::Stream::create(*device);
+  const auto graph = ir::parse_graph("graph g(x: f32[M]) { return x * 0.5 }");
+  ASSERT_TRUE(stream && graph);
+  const auto captured = gpu::GraphExec::capture(*device, stream->get(), [&]() -> Status {
+    ATTACCA_TRY(const run::FixedPlaces places, run::FixedPlaces::make(*device, *graph));
+    return {};
+  });
+  EXPECT_TRUE(captured) << captured.error().what;
 }
 
 }  // namespace

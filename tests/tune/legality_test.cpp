@@ -135,6 +135,15 @@ TEST(Resolve, AStoredCandidateIsBoundAgainOrSaysWhyNot) {
   EXPECT_TRUE(mentions(resolved("mma_tt_64x64x64_f2_d16").error().what,
                        "mma_tt_64x64x64_f2_d16; B; contiguous along n; 64"));
   EXPECT_TRUE(mentions(resolved("gone").error().what, "no template; gone"));
+  for (const char* parameters : {"a: bf16[64, 64], b: bf16[1073741824, 64]",
+                                 "a: bf16[64, 1073741824], b: bf16[128, 1073741824]"}) {
+    const auto large = make(parameters, "return a @ transpose(b)");
+    ASSERT_TRUE(large.problem);
+    const auto refused = launch::resolve(*launch::parse_candidate("mma_tn_128x128x32_f2_d16"),
+                                         *large.problem, tools.catalog(), tools.device().info());
+    ASSERT_FALSE(refused) << parameters;
+    EXPECT_TRUE(mentions(refused.error().what, "an extent is too large"));
+  }
 }
 
 }  // namespace

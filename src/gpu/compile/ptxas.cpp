@@ -51,7 +51,12 @@ std::vector<char> read_all(const fs::path& path) {
 
 using Limit = std::optional<std::chrono::milliseconds>;
 
+// The status of a child that the host program waited for, or the system (SIGCHLD is ignored). It
+// has ended.
+constexpr int kUnknown = -2;
+
 // Runs the program with standard output and error in a file; its exit status, -1 for a signal.
+
 Result<int> run(const std::vector<std::string>& command, const fs::path& output,
                 Limit limit = std::nullopt) {
   std::vector<char*> arguments;
@@ -68,7 +73,7 @@ Result<int> run(const std::vector<std::string>& command, const fs::path& output,
   if (error != 0)
     return fail(fmt::format("cannot start ptxas: {}", std::strerror(error)), command[0]);
   const auto ended = wait_for_child(child, limit);
-  if (!ended) return fail("lost sight of ptxas", command[0]);
+  if (!ended) return kUnknown;
   if (!*ended)
     return fail(fmt::format("ptxas did not end within {} ms", limit->count()), command[0],
                 "run it yourself; ATTACCA_PTXAS names another one");
@@ -81,7 +86,7 @@ Result<std::string> ask_version(const std::string& program, Limit limit) {
   const std::vector<char> bytes = read_all(folder.path / "log");
   const std::string text(bytes.begin(), bytes.end());
   const size_t begin = text.rfind(", V");  // "Cuda compilation tools, release 13.0, V13.0.88"
-  if (code != 0 || begin == std::string::npos)
+  if ((code != 0 && code != kUnknown) || begin == std::string::npos)
     return fail("ptxas does not tell its version", program, "install ptxas of CUDA 12 or newer");
   return text.substr(begin + 3, text.find_first_of("\n ", begin + 3) - begin - 3);
 }
@@ -118,11 +123,15 @@ Result<std::vector<char>> assemble_with_ptxas(const std::string& ptx, const std:
   ATTACCA_TRY(const int code,
               run({program, "-arch=" + arch, "-O3", input, "-o", output}, folder.path / "log"));
   const std::vector<char> log = read_all(folder.path / "log");
-  if (code != 0)
+  if (code != 0 && code != kUnknown)
     return fail(fmt::format("ptxas cannot assemble the PTX (code {})", code),
                 std::string(log.begin(), log.end()));
   std::vector<char> cubin = read_all(output);
-  if (cubin.empty()) return fail("ptxas wrote no cubin", program);
+  constexpr std::string_view kElf =
+      "\x7f"
+      "ELF";
+  const bool whole = code == 0 || std::string_view(cubin.data(), cubin.size()).starts_with(kElf);
+  if (cubin.empty() || !whole) return fail("ptxas wrote no cubin", program);
   return cubin;
 }
 

@@ -87,8 +87,9 @@ bool decide_by_known(const StepContext& context, const problem::Problem& problem
   if (!found) warn(found.error());
   const tune::Choice* own = found && *found && is_enough(context, **found) ? &**found : nullptr;
   if (own && !own->quick && take(context, problem, *own, Source::Database, decision)) return true;
-  const auto shipped = tune::ShippedChoices::get().find(
+  const auto with_us = tune::ShippedChoices::get().find(
       decision.key, tune::fingerprints(context.toolbox()->catalog()));
+  const tune::Choice* shipped = with_us && is_enough(context, *with_us) ? &*with_us : nullptr;
   if (shipped && !shipped->quick && take(context, problem, *shipped, Source::Shipped, decision))
     return true;
   if (own && own->quick && take(context, problem, *own, Source::Database, decision)) return true;

@@ -87,10 +87,15 @@ Status FixedPlaces::upload_constants(const gpu::Device& device) {
     bytes.resize(round_up(bytes.size()));
   }
   if (bytes.empty() || !device.is_here()) return {};
+  // On a stream of its own: the default one, and the context, may not be used while another stream
+  // is captured into a CUDA graph.
+  const gpu::OutsideCapture outside(device);
   ATTACCA_TRY(auto memory, gpu::DeviceMemory::allocate(device, bytes.size()));
-  ATTACCA_TRY_VOID(memory.copy_from(bytes.data(), bytes.size()));
+  ATTACCA_TRY(const gpu::Stream stream, gpu::Stream::create(device));
+  ATTACCA_TRY_VOID(memory.copy_from(bytes.data(), bytes.size(), stream.get()));
+  ATTACCA_TRY_VOID(stream.synchronize());
   constants_ = std::make_shared<const gpu::DeviceMemory>(std::move(memory));
-  return device.synchronize();
+  return {};
 }
 
 }  // namespace attacca::run

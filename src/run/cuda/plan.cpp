@@ -1,5 +1,7 @@
 #include "run/cuda/plan.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <map>
 #include <mutex>
 
@@ -11,11 +13,19 @@
 
 namespace attacca::run {
 
+// Of the sizes and alignments that a plan was called with last.
+constexpr size_t kMostInstances = 256;
+
 struct CudaPlan::Impl {
   DeviceGraph shared;
   using Key = std::pair<ir::SymbolValues, std::vector<int>>;
+  struct Kept {
+    std::shared_ptr<const CudaInstance> instance;
+    uint64_t used = 0;  // when, in calls
+  };
   std::mutex mutex = {};
-  std::map<Key, std::shared_ptr<const CudaInstance>> instances = {};
+  uint64_t calls = 0;
+  std::map<Key, Kept> instances = {};
 
   const ir::Graph& graph() const { return shared.graph(); }
 };
@@ -71,12 +81,20 @@ Result<std::shared_ptr<const CudaInstance>> CudaPlan::instance(
     return fail(fmt::format("{} alignments for {} inputs and outputs", key.second.size(), count));
   {
     const std::lock_guard lock(impl_->mutex);
-    if (const auto found = impl_->instances.find(key); found != impl_->instances.end())
-      return found->second;
+    if (const auto found = impl_->instances.find(key); found != impl_->instances.end()) {
+      found->second.used = ++impl_->calls;
+      return found->second.instance;
+    }
   }
   ATTACCA_TRY(auto made, make_instance(impl_->shared, symbols, key.second));
   const std::lock_guard lock(impl_->mutex);
-  return impl_->instances.emplace(std::move(key), std::move(made)).first->second;
+  auto& kept = impl_->instances;
+  if (kept.size() >= kMostInstances)
+    kept.erase(std::min_element(kept.begin(), kept.end(), [](const auto& a, const auto& b) {
+      return a.second.used < b.second.used;
+    }));
+  return kept.try_emplace(std::move(key), Impl::Kept{std::move(made), ++impl_->calls})
+      .first->second.instance;
 }
 
 }  // namespace attacca::run

@@ -117,8 +117,9 @@ constexpr int kRounds = 7;
 // The place of the fastest; 0, the model's first, if none can be timed. All parts are here.
 size_t fastest(const std::shared_ptr<launch::Toolbox>& toolbox,
                const std::vector<problem::Problem>& problems, const std::vector<Joint>& ranked) {
+  const gpu::Current current(toolbox->device());  // the caller's device stays as it was
   const auto operands = tune::OperandSets::make(toolbox, problems[0]);
-  if (!operands) return 0;
+  if (!current.entered() || !operands) return 0;
   const std::vector<ptx::Signals> none(problems.size());
   std::vector<std::unique_ptr<launch::Awaiting>> kernels;
   std::vector<tune::Timed> timed;
