@@ -104,7 +104,9 @@ def graph_of(source: Any) -> _core.Graph:
                     "give the text form, a path to a model file, an ONNX model as bytes, or a "
                     "torch.export.ExportedProgram")
     source = _arguments.text(source, "graph")
-    if re.fullmatch(r"[^{\n]*\.[A-Za-z]\w*", source):  # a text has braces, a file an ending
+    # A text has braces, a file an ending.
+    if re.fullmatch(r"[^{\n]*\.[A-Za-z]\w*", source) or ("{" not in source
+                                                          and os.path.exists(source)):
         return _core.Graph.load(source)
     return _core.Graph.parse(source)
 

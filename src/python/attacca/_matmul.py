@@ -159,8 +159,8 @@ def matmul(a: Any, b: Any, /, epilogue: str | Callable[..., Any] = "acc", *, out
             of an operand or of out are not evenly spaced in memory, as in ``x[:, :7]`` of a tensor
             with three axes, a kernel for batches of products is used.
         b: A tensor ``[K, N]`` of a's dtype, row-major or transposed such as ``weight.T``. The
-            dtypes are float32, float16, bfloat16, float8 and int8, and float64 on the CPU. No
-            tensor is copied: rows may be parts of wider rows, transposed or repeated.
+            dtypes are float32, float16, bfloat16, float8 and int8, and float64 and int64 on the
+            CPU. No tensor is copied: rows may be parts of wider rows, transposed or repeated.
         epilogue: What is computed from the product, ``acc``, and the operands. In the text form,
             for example "silu(acc + row(bias)) * full(res)": an operand is written with its role,
             which is ``row`` for shape ``[N]``, ``col`` for ``[M, 1]``, ``full`` for ``[M, N]`` and

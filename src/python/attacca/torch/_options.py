@@ -91,8 +91,12 @@ class Options(NamedTuple):
         """The options given by name, and the defaults of the others.
 
         Raises:
-            Error: A value is unknown, out of range, or has no effect together with the others.
+            Error: An option or value is unknown, out of range, or has no effect together with the
+                others.
         """
+        for name in given:
+            if name not in cls._fields:
+                raise Error(f"unknown option {name}", name, f"one of {', '.join(cls._fields)}")
         if given.get("batch_invariant") and "policy" not in given:
             given = {**given, "policy": "always"}
         options = cls(**given).check()

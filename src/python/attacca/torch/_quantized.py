@@ -166,7 +166,7 @@ class QuantizedLinear(torch.nn.Module):
         """Computes the layer.
 
         Args:
-            x: ``[..., K]``, float16, bfloat16 or float32.
+            x: ``[..., K]``, float16, bfloat16, float32 or, on the CPU, float64.
 
         Returns:
             ``[..., N]``, of x's dtype.

@@ -190,13 +190,13 @@ def compete(functions: Sequence[Callable[[list[Any]], Any]],
                 function(list(inputs))
         return launch
     launches = [over_all(function) for function in functions]
-    for launch in launches:
-        launch()
     count = len(sets)
-    direct = [seconds / count for seconds in _in_turns(launches, cuda)]
-    if not cuda:
-        return [Seconds(seconds, seconds) for seconds in direct]
-    with torch.cuda.device(device):
+    with torch.cuda.device(device) if cuda else contextlib.nullcontext():
+        for launch in launches:
+            launch()
+        direct = [seconds / count for seconds in _in_turns(launches, cuda)]
+        if not cuda:
+            return [Seconds(seconds, seconds) for seconds in direct]
         graphs = [captured(launch) for launch in launches]
         replayed = _in_turns([graph.replay for graph in graphs], cuda)
     return [Seconds(seconds / count, own) for seconds, own in zip(replayed, direct)]

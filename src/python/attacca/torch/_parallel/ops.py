@@ -16,6 +16,7 @@ has a derivative. Each op is the overload that :mod:`.._ops.region` explains.
 """
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any, NamedTuple
@@ -212,24 +213,26 @@ def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...],
         Error: The group is not capable of this way, or it computes no such result.
     """
     chosen, device = Options.read(options), tensors[0].device
-    group = dist.distributed_c10d._resolve_process_group(group_name)
-    ways = exchanges(group, device, dtype, chosen.exact_sum)
-    _by_rows(texts[0], device, options).loaded.calls += 1
-    way = chosen.exchange
-    if way == MEASURED:
-        call = Call(function, rows, rows % group.size() == 0, (*texts, options),
-                    tuple([(tensor.dtype, tuple(tensor.shape[1:])) for tensor in tensors]))
-        if chosen.tuning == "model":  # no clock decides
-            way = by_rule(call, ways)
-        else:
-            way = choose(group, device, call,
-                         {name: partial(compute, each) for name, each in ways.items()},
-                         usable)
-    elif way not in ways or not usable(way):
-        reason = _UNUSABLE[way] if DIRECT in ways else \
-            "the ranks of the group are not GPUs of one host that read each other's memory"
-        raise Error(f"exchange is {way!r}, and {reason}", "exchange", "give \"measured\"")
-    return compute(ways[way])
+    # Streams are those of the current device, which need not be the tensors'.
+    with torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext():
+        group = dist.distributed_c10d._resolve_process_group(group_name)
+        ways = exchanges(group, device, dtype, chosen.exact_sum)
+        _by_rows(texts[0], device, options).loaded.calls += 1
+        way = chosen.exchange
+        if way == MEASURED:
+            call = Call(function, rows, rows % group.size() == 0, (*texts, options),
+                        tuple([(tensor.dtype, tuple(tensor.shape[1:])) for tensor in tensors]))
+            if chosen.tuning == "model":  # no clock decides
+                way = by_rule(call, ways)
+            else:
+                way = choose(group, device, call,
+                             {name: partial(compute, each) for name, each in ways.items()},
+                             usable)
+        elif way not in ways or not usable(way):
+            reason = _UNUSABLE[way] if DIRECT in ways else \
+                "the ranks of the group are not GPUs of one host that read each other's memory"
+            raise Error(f"exchange is {way!r}, and {reason}", "exchange", "give \"measured\"")
+        return compute(ways[way])
 
 
 # ---- all_gather

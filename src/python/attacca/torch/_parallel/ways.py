@@ -32,7 +32,10 @@ def exchanges(group: dist.ProcessGroup, device: torch.device, dtype: torch.dtype
         exact_sum: Whether all ways add in the order of ranks.
     """
     of_group = _shared.setdefault(group, {})
-    if device not in of_group:
+    if device not in of_group and device.type == "cuda" and \
+            torch.cuda.is_current_stream_capturing():
+        of_group = {device: {}}  # to ask the other ranks would break the capture
+    elif device not in of_group:
         of_group[device] = through(Workspace(group, device)) \
             if device.type == "cuda" and _all_share_memory(group, device) else {}
     in_order = exact_sum or dtype not in ADDED

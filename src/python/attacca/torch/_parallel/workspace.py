@@ -97,10 +97,11 @@ class Workspace:
             Error: The workspace must grow while a CUDA graph is captured.
         """
         graph = self._capture()
-        if size > self._size:
-            self._grow(size, graph)
+        if max(size, 1) > self._size:
+            self._grow(max(size, 1), graph)
         follows = graph == self._last and (graph != 0 or not self._in_graphs)
-        self._last, self._index = graph, 1 - self._index
+        # Behind a barrier either half is free. A rank whose capture failed may have counted less.
+        self._last, self._index = graph, 1 - self._index if follows else 0
         if graph and not is_timing() and \
                 not any(self._memory is each for each, _ in self._in_graphs):
             self._in_graphs.append((self._memory, self._owner))
