@@ -132,7 +132,8 @@ ATTACCA_API attacca_status* attacca_builder_finish(const attacca_builder* builde
                                                    attacca_graph** graph);
 ATTACCA_API void attacca_builder_free(attacca_builder* builder);
 
-/* ---- Packed weights (docs/packed-weights.md): what a graph's `unpack` reads. */
+/* ---- Packed weights (docs/packed-weights.md): what a graph's `unpack` reads. A run on a GPU reads
+   them while the kernel before it on the stream ends: that kernel must not write them. */
 
 typedef struct attacca_packing {
   size_t size;         /* sizeof(attacca_packing) */

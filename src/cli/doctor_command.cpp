@@ -63,7 +63,12 @@ std::string_view better_assembler() {
 
 Result<gpu::ToolDescription> describe_cublaslt() {
   ATTACCA_TRY(const gpu::Library library, gpu::Library::open(gpu::kCublasLtLibrary));
-  return gpu::ToolDescription{"cuBLASLt", library.path()};
+  size_t (*version)() = nullptr;
+  ATTACCA_TRY_VOID(library.resolve({{"cublasLtGetVersion", version}}));
+  const size_t number = version();  // 130002: 13.0.2
+  return gpu::ToolDescription{
+      fmt::format("cuBLASLt {}.{}.{}", number / 10000, number / 100 % 100, number % 100),
+      library.path()};
 }
 
 Result<std::string> describe_device(int ordinal) {
@@ -107,8 +112,10 @@ std::string cache_state(const std::string& directory) {
                        error_text(error));
   if (error != 0) return fmt::format("{} (not used: {})", directory, error_text(error));
   if (access(directory.c_str(), W_OK) != 0)
-    return fmt::format("{} (cannot be written: {}; set ATTACCA_CACHE_DIR to another folder)",
-                       directory, error_text(errno));
+    return fmt::format(
+        "{} (read, and nothing is kept there: {}; set ATTACCA_CACHE_DIR to a folder "
+        "that can be written to keep more)",
+        directory, error_text(errno));
   return directory;
 }
 
@@ -144,7 +151,7 @@ std::string shipped_state() {
   }
   for (const Error& error : shipped.left_out())
     lines.push_back(fmt::format("{} ({}; {})", error.what, escaped(error.where), error.fix));
-  return lines.empty() ? "no choices for any device"
+  return lines.empty() ? fmt::format("no choices in {}", tune::ShippedChoices::default_directory())
                        : fmt::format("{}", fmt::join(lines, "\n           "));
 }
 

@@ -1,9 +1,12 @@
+#include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
 #include "fold/fold.hpp"
+#include "import/formats.hpp"
 #include "ir/text/dtype_named.hpp"
 #include "ir/text/text.hpp"
 #include "run/pipeline.hpp"
@@ -17,7 +20,12 @@ struct Subject {
 };
 
 Result<Subject> read_subject(const FoldArgs& args) {
-  if (std::error_code error; std::filesystem::is_regular_file(args.subject, error)) {
+  const std::span<const import::Format> formats = import::formats();
+  const bool named_as_file = std::any_of(
+      formats.begin(), formats.end(),
+      [&](const import::Format& format) { return args.subject.ends_with(format.ending); });
+  std::error_code error;
+  if (named_as_file || std::filesystem::is_regular_file(args.subject, error)) {
     ATTACCA_TRY(ir::Graph graph, run::load_graph(args.subject));
     return Subject{std::move(graph), true};
   }

@@ -1,6 +1,7 @@
 // The command line: usage is declared here, in the one file that includes CLI11.
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
@@ -35,6 +36,13 @@ void add_gpu(CLI::App* command, std::string& device) {
 }
 
 // For options with a text that an empty one, perhaps a script's unset variable, would turn off.
+const CLI::Validator kSeconds(
+    [](std::string& text) -> std::string {
+      double seconds = 0;
+      const bool read = CLI::detail::lexical_cast(text, seconds);
+      return read && std::isfinite(seconds) && seconds > 0 ? "" : "give finite seconds above 0";
+    },
+    "");
 const CLI::Validator kNotEmpty(
     [](std::string& text) { return text.empty() ? std::string("an empty text") : std::string(); },
     "");
@@ -253,7 +261,7 @@ void add_tune(CLI::App& app, TuneArgs& args, Action& action) {
       ->check(CLI::Range(0, 1000000));
   command->add_flag("--all", args.all, "Time every legal template")->excludes("--budget");
   command->add_option("--limit", args.limit, "The most seconds for one region and size")
-      ->check(CLI::PositiveNumber);
+      ->check(kSeconds);
   command->add_flag("--missing", args.missing, "Time only what has no measurement yet");
   command->add_flag("--list", args.list, "Print every candidate, and why others are excluded");
   add_json(command, args.json);
@@ -305,7 +313,7 @@ void add_bench_gemm(CLI::App& bench, BenchGemmArgs& args, Action& action) {
   command->add_option("--epilogue", args.epilogue, "e.g. 'silu(acc + row(bias)) * full(res)'");
   add_mode(command, args.mode);
   add_gpu(command, args.device);
-  command->add_option("--limit", args.limit, "The most seconds");
+  command->add_option("--limit", args.limit, "The most seconds")->check(kSeconds);
   command->add_flag("--all", args.all, "Time every legal template");
   command->add_option("--finalists", args.finalists,
                       "How many templates a second round times with variants; 0: no second round");

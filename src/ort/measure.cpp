@@ -276,11 +276,12 @@ Times times_of(const GraphView& graph, const Model& model, const std::string& re
 Verdict verdict(const Times& times, const std::vector<Size>& sizes, bool alone) {
   char text[128];
   std::snprintf(text, sizeof text,
-                "%.2f times as fast as ONNX Runtime's nodes (%.1f against %.1f us", times.speedup,
-                times.ours, times.theirs);
+                "%.2f times as fast as ONNX Runtime's nodes (medians %.1f against %.1f us",
+                times.speedup, times.ours, times.theirs);
   const bool steady = !alone || times.sure >= kNearly;
   const bool wins = times.speedup >= (alone ? kWins : 1) && steady;
-  return {wins, true, text + text_of(sizes) + (steady ? ")" : "), but not in most rounds")};
+  const bool unsteady = times.speedup >= kWins && !steady;
+  return {wins, true, text + text_of(sizes) + (unsteady ? "), but not in most rounds" : ")")};
 }
 
 }  // namespace

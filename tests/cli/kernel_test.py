@@ -196,7 +196,7 @@ class Kernel(unittest.TestCase):
         for arguments, what in [(dict(epilogue="full(b)"), "does not read the kernel's output"),
                                 (dict(epilogue="out, out + 1"), "the epilogue has 2"),
                                 (dict(epilogue="acc + 1"), "'acc' is not defined"),
-                                (dict(out="fused.o"), "name a .ptx or a .cubin"),
+                                (dict(out="fused.o"), "ends in .ptx or .cubin"),
                                 (dict(out="nowhere/fused.ptx"), "cannot write")]:
             code, out, err = self.fuse(**arguments)
             self.assertEqual(code, 2, out + err)

@@ -221,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "this argument of reshape must be a list of sizes >= 0", "one of them may be -1"),
         in_graph("return exp(x", "3:1", "expected ')', got '}'", "close the '(' opened at 2:11"),
         in_graph("return softmax(q)", "2:8", "reduce_max of s8[8]",
-                 "cast the operand, e.g. cast(x, f32)"),
+                 "cast the operand to a float, s32 or s64, e.g. cast(x, f32)"),
         in_graph("return softmax(x, dim=1)", "2:19", "softmax has no keyword dim",
                  "softmax takes x=, axis="),
         in_graph("return softmax(x, axis=5)", "2:8",

@@ -215,7 +215,8 @@ Result<int> fuse_analysed(const KernelArgs& args, const LoadedKernel& kernel,
 Result<int> try_fuse(const KernelArgs& args) {
   ATTACCA_TRY(const gpu::TailRequest request, tail_request(args));
   if (!args.out.ends_with(".ptx") && !args.out.ends_with(".cubin"))
-    return fail(fmt::format("cannot write {}", args.out), "--out", "name a .ptx or a .cubin");
+    return fail(fmt::format("{} is neither PTX nor a cubin", args.out), "-o",
+                "give a name that ends in .ptx or .cubin");
   if (ir::info(request.dtype).bits != ir::info(request.result).bits) {
     print_to_stderr(fmt::format("refused: the kernel stores {}, and {} needs another size\n",
                                 ir::name(request.dtype), ir::name(request.result)));

@@ -159,7 +159,7 @@ const LibrarySpec kCublasLtLibrary = {
 
 Result<Library> Library::open(const LibrarySpec& spec) {
   if (const auto own = environment(spec.override_variable); !own.empty()) {
-    if (void* handle = load(own)) return Library(handle, own);
+    if (void* handle = load(own)) return Library(handle, own, spec.override_variable);
     return fail(fmt::format("cannot open {}: {}", spec.title, load_error()), own,
                 fmt::format("correct or unset {}", spec.override_variable));
   }
@@ -204,7 +204,8 @@ void* Library::find_symbol(const char* name) const {
 Result<void*> Library::symbol(const char* name) const {
   if (void* address = find_symbol(name)) return address;
   return fail(fmt::format("no function {}", name), path_,
-              "install a newer version of this library");
+              named_by_ != nullptr ? fmt::format("correct or unset {}", named_by_)
+                                   : "install a newer version of this library");
 }
 
 Status Library::resolve(std::initializer_list<Symbol> symbols,

@@ -60,10 +60,12 @@ class Library {
                  std::initializer_list<const char*> versions = {}) const;
 
  private:
-  Library(void* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+  Library(void* handle, std::string path, const char* named_by = nullptr)
+      : handle_(handle), path_(std::move(path)), named_by_(named_by) {}
 
   void* handle_;
   std::string path_;
+  const char* named_by_;  // the environment variable whose value the path is, or null
 };
 
 // The functions of a library, which the first call opens. After a failure the next call tries

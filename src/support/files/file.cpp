@@ -66,7 +66,9 @@ Result<std::string> read_file(const std::string& path, const FileLimit& limit) {
     const size_t before = bytes.size();
     bytes.resize(before + piece);
     const ssize_t got = file.read(bytes.data() + before, piece);
-    if (got < 0) return fail(fmt::format("cannot read {}", path), {}, "check the path");
+    if (got < 0)
+      return fail(fmt::format("cannot read {}", path.empty() ? "an empty path" : path), {},
+                  "check the path");
     bytes.resize(before + static_cast<size_t>(got));
     if (got == 0 && piece > 0) return bytes;
     ATTACCA_TRY_VOID(check_length(bytes.size(), size, path, limit));
