@@ -49,6 +49,7 @@ std::optional<Value> packed_weights(const Facts& facts, Value matmul) {
   // Kernels begin to read weights before the preceding kernel has ended.
   const Op from = facts.graph[node.operands[0]].op;
   if (from != Op::Input && from != Op::Constant) return std::nullopt;
+  if (facts.views[facts.graph[matmul].operands[0].id].source == view.source) return std::nullopt;
   const std::vector<Dim> dense = dense_strides(node.type.shape);
   const bool whole =
       facts.graph.type(operand).shape == Shape{node.type.shape[1], node.type.shape[0]};

@@ -176,8 +176,9 @@ void set_addresses(const problem::Problem& problem, std::span<const problem::Fac
     arguments.a.pointer = first_element(at.products[0].a, views.products[0].a);
     arguments.b.pointer = first_weight(problem, factors[0], at);
     if (factors.size() > 1) arguments.b1.pointer = first_weight(problem, factors[1], at);
-    for (size_t i = 0; problem.products[0].codes && i < factors.size(); ++i)
-      set_codes(problem, factors[i], at, arguments.codes, i);
+    for (size_t i = 0; i < factors.size(); ++i)
+      if (problem.products[factors[i].product].codes)
+        set_codes(problem, factors[i], at, arguments.codes, i);
     if (const auto& scales = views.products[0].scales) {
       arguments.scale_a.pointer = first_element(at.products[0].scales->a, scales->a);
       attacca_operand* const of_b[] = {&arguments.scale_b, &arguments.scale_b1};

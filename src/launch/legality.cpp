@@ -68,6 +68,22 @@ Reason codes_reason(const problem::Problem& problem, const Template& kernel) {
   return std::nullopt;
 }
 
+// A kernel reads the weights of all products as it reads the first one's.
+Reason others_reason(const problem::Problem& problem, const Template& kernel) {
+  const problem::Product& first = problem.products[0];
+  const auto& views = problem.views.products[0];
+  for (size_t i = 1; i < problem.products.size(); ++i) {
+    const problem::Product& other = problem.products[i];
+    const auto& own = problem.views.products[i];
+    if (own.b.dtype != views.b.dtype || own.scales.has_value() != views.scales.has_value() ||
+        other.packed != first.packed || other.codes != first.codes)
+      return "the products' weights differ in kind";
+    if (kernel.fast_accumulation && !other.fast)
+      return "its sums are short, and a product does not say fast=true";
+  }
+  return std::nullopt;
+}
+
 // Kernels count bytes of a row, and columns of two products, in 32 bits, and round up to tiles.
 constexpr int64_t kMostExtent = (int64_t{1} << 30) - 1;
 
@@ -78,6 +94,7 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   if (product.k == 0) return "K is 0";
   if (std::max({problem.m, product.n, product.k}) > kMostExtent)
     return "an extent is too large: offsets into rows have 32 bits";
+  if (Reason reason = others_reason(problem, kernel)) return reason;
   if (product.groups.has_value() != kernel.grouped)
     return kernel.grouped ? "it takes groups of rows alone"
                           : "it multiplies all rows by one matrix";

@@ -35,6 +35,10 @@ TEST(Packed, WhoeverElseReadsTheNumbersUnpacks) {
   EXPECT_EQ(packed("y = x @ transpose(w)\nreturn y, w"), "single w; gemm y = acc");
 }
 
+TEST(Packed, AProductOfThemByThemselvesUnpacksThem) {
+  EXPECT_EQ(packed("y = w @ transpose(w)\nreturn y"), "single w; gemm y = acc");
+}
+
 TEST(Packed, APartOfThemIsUnpacked) {
   EXPECT_EQ(packed("y = x @ transpose(w[0:20, :])\nreturn y"), "single w; gemm y = acc");
   EXPECT_EQ(packed("y = x[:, 0:40] @ w\nreturn y"), "single w; gemm y = acc");

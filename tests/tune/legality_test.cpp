@@ -146,5 +146,51 @@ TEST(Resolve, AStoredCandidateIsBoundAgainOrSaysWhyNot) {
   }
 }
 
+// A kernel of a gate describes both products' weights by the first one's.
+TEST(Legality, WeightsOfAGateAreAlike) {
+  // Others widen codes first, and may take both.
+  const auto refused = [](const std::string& parameters, const std::string& body,
+                          bool of_codes = false) {
+    const auto made = make(parameters, body);
+    EXPECT_TRUE(made.problem) << parameters;
+    int gates = 0;
+    for (const templates::Template& form : toolbox()->catalog().templates()) {
+      if (form.family != templates::Family::Gemm || form.hole.accumulators != 2 ||
+          (form.code_bits != 0) != of_codes)
+        continue;
+      const launch::Legality legal =
+          launch::legality(*made.problem, form, toolbox()->device().info(), {});
+      EXPECT_FALSE(std::holds_alternative<std::shared_ptr<const epilogue::Binding>>(legal))
+          << form.name << ": " << parameters;
+      ++gates;
+    }
+    return gates > 0;
+  };
+  const std::string dense = "a = x @ transpose(w); b = x @ transpose(v); return silu(a) * b";
+  const std::string floats =
+      "a = matmul(x, transpose(w), out=f32); b = matmul(x, transpose(v)); "
+      "return cast(silu(a) * b, bf16)";
+  EXPECT_TRUE(refused("x: bf16[64, 256], w: bf16[128, 256], v: f32[128, 256]", floats));
+  EXPECT_TRUE(refused("x: f8e4m3[64, 256], w: f8e4m3[128, 256], v: f8e5m2[128, 256]", dense));
+  const std::string grouped =
+      "xs = gather(x, i); a = grouped_matmul(xs, transpose(decode(c, s, "
+      "bits=8, zero=128)), o); b = grouped_matmul(xs, transpose({}), o); "
+      "return silu(a) * b";
+  const std::string coded =
+      "x: bf16[32, 256], i: s64[64], c: u8[4, 128, 256], s: bf16[4, 128, 2], "
+      "c2: {}[4, 128, 256], s2: bf16[4, 128, {}], o: s32[4]";
+  EXPECT_TRUE(refused(fmt::format(fmt::runtime(coded), "u8", 2),
+                      fmt::format(fmt::runtime(grouped), "decode(c2, s2, bits=8, zero=120)"),
+                      true));
+  EXPECT_TRUE(refused(fmt::format(fmt::runtime(coded), "s8", 4),
+                      fmt::format(fmt::runtime(grouped), "decode(c2, s2, bits=8)"), true));
+  EXPECT_TRUE(
+      refused("x: bf16[64, 256], w: bf16[4, 128, 256], c: u8[4, 128, 128], "
+              "s: u8[4, 128, 8], o: s32[4]",
+              "a = grouped_matmul(x, transpose(w), o); "
+              "b = grouped_matmul(x, transpose(mxfp4(c, s)), o); return silu(b) * a",
+              true));
+}
+
 }  // namespace
 }  // namespace attacca::tune
