@@ -35,7 +35,6 @@ void add_gpu(CLI::App* command, std::string& device) {
   command->add_option("--device", device, "The GPU: cuda or cuda:N");
 }
 
-// For options with a text that an empty one, perhaps a script's unset variable, would turn off.
 const CLI::Validator kSeconds(
     [](std::string& text) -> std::string {
       double seconds = 0;
@@ -43,6 +42,8 @@ const CLI::Validator kSeconds(
       return read && std::isfinite(seconds) && seconds > 0 ? "" : "give finite seconds above 0";
     },
     "");
+
+// For options with a text that an empty one, perhaps a script's unset variable, would turn off.
 const CLI::Validator kNotEmpty(
     [](std::string& text) { return text.empty() ? std::string("an empty text") : std::string(); },
     "");

@@ -69,7 +69,7 @@ Reason codes_reason(const problem::Problem& problem, const Template& kernel) {
 }
 
 // A kernel reads the weights of all products as it reads the first one's.
-Reason others_reason(const problem::Problem& problem, const Template& kernel) {
+Reason others_reason(const problem::Problem& problem) {
   const problem::Product& first = problem.products[0];
   const auto& views = problem.views.products[0];
   for (size_t i = 1; i < problem.products.size(); ++i) {
@@ -78,8 +78,6 @@ Reason others_reason(const problem::Problem& problem, const Template& kernel) {
     if (own.b.dtype != views.b.dtype || own.scales.has_value() != views.scales.has_value() ||
         other.packed != first.packed || other.codes != first.codes)
       return "the products' weights differ in kind";
-    if (kernel.fast_accumulation && !other.fast)
-      return "its sums are short, and a product does not say fast=true";
   }
   return std::nullopt;
 }
@@ -94,7 +92,7 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   if (product.k == 0) return "K is 0";
   if (std::max({problem.m, product.n, product.k}) > kMostExtent)
     return "an extent is too large: offsets into rows have 32 bits";
-  if (Reason reason = others_reason(problem, kernel)) return reason;
+  if (Reason reason = others_reason(problem)) return reason;
   if (product.groups.has_value() != kernel.grouped)
     return kernel.grouped ? "it takes groups of rows alone"
                           : "it multiplies all rows by one matrix";
@@ -118,7 +116,9 @@ Reason product_reason(const problem::Problem& problem, const Template& kernel) {
   if (views.a.dtype != views.b.dtype && !kernel.mixed_inputs) return "the operands' dtypes differ";
   for (const ir::DType dtype : {views.a.dtype, views.b.dtype})
     if (!takes(kernel, dtype)) return fmt::format("no {} inputs", name(dtype));
-  if (kernel.fast_accumulation && !product.fast)
+  const bool fast = std::all_of(problem.products.begin(), problem.products.end(),
+                                [](const problem::Product& each) { return each.fast; });
+  if (kernel.fast_accumulation && !fast)
     return "its sums are short, and the product does not say fast=true";
   return std::nullopt;
 }

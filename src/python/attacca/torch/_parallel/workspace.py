@@ -97,8 +97,9 @@ class Workspace:
             Error: The workspace must grow while a CUDA graph is captured.
         """
         graph = self._capture()
-        if max(size, 1) > self._size:
-            self._grow(max(size, 1), graph)
+        size = max(size, 1)  # a barrier needs memory, too
+        if size > self._size:
+            self._grow(size, graph)
         follows = graph == self._last and (graph != 0 or not self._in_graphs)
         # Behind a barrier either half is free. A rank whose capture failed may have counted less.
         self._last, self._index = graph, 1 - self._index if follows else 0
