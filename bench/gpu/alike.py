@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Whether processes that tune the same problems choose alike: a new process with an empty database
 tunes ten problems, again and again. Prints the choices of each problem with their counts, and how
-many differ from the most common one; --json writes every choice and time. --rounds writes the
-seconds of each round of the candidates that any process compared last, from six further processes:
-what tests/tune/alike_test.cpp assumes of the noise follows from them."""
+many differ from the most common one; --json writes every choice and time after each process, and
+goes on where such a file ends. --rounds writes the seconds of each round of the candidates that any
+process compared last, from six further processes: what tests/tune/alike_test.cpp assumes of the
+noise follows from them."""
 
 import argparse
 import collections
@@ -59,6 +60,21 @@ def rounds(attacca, runs):
     return made
 
 
+def earlier(path):
+    """The runs of a file that --json wrote."""
+    if not path or not os.path.exists(path):
+        return []
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
+
+
+def keep(runs, path):
+    """Replaces the file at once, so that a run that is ended leaves a whole one."""
+    with open(path + ".new", "w", encoding="utf-8") as file:
+        json.dump(runs, file)
+    os.replace(path + ".new", path)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split(". ")[0])
     program.add_option(parser)
@@ -66,11 +82,11 @@ def main():
     parser.add_argument("--processes", type=int, default=60, help="at most")
     parser.add_argument("--budget", type=int, default=16,
                         help="templates to time, the best by rank")
-    parser.add_argument("--json", help="a file for all choices")
+    parser.add_argument("--json", help="a file for all choices, which is gone on with")
     parser.add_argument("--rounds", help="a file for the seconds of single rounds")
     args = parser.parse_args()
     end = time.monotonic() + 60 * args.minutes
-    runs = []
+    runs = earlier(args.json)
     with tempfile.TemporaryDirectory() as folder:
         # One folder, so that kernels are built once; its choices are forgotten each time.
         environment = program.without_choices(folder)
@@ -83,14 +99,13 @@ def main():
             said = program.answer(args.attacca, "tune", path, "--budget", str(args.budget),
                                   "--json", env=environment)
             runs.append(json.loads(said)["tuned"])
+            if args.json:
+                keep(runs, args.json)
             print(f"process {len(runs)}: {time.monotonic() - begin:.1f} s", flush=True)
         if args.rounds:
             os.environ.update(environment)  # so that no kernel is built again
             with open(args.rounds, "w", encoding="utf-8") as file:
                 json.dump(rounds(args.attacca, runs), file)
-    if args.json:
-        with open(args.json, "w", encoding="utf-8") as file:
-            json.dump(runs, file)
     others = 0
     for i, (text, m, n, k) in enumerate(PROBLEMS):
         counts = collections.Counter(run[i]["winner"] for run in runs)
