@@ -206,8 +206,11 @@ Epilogue canonicalize(const Epilogue& epilogue) {
   return Canonical(epilogue).run();
 }
 
-std::string serialize(const Epilogue& original) {
-  const Epilogue epilogue = canonicalize(original);
+std::string serialize(const Epilogue& epilogue) {
+  return serialize_in_order(canonicalize(epilogue));
+}
+
+std::string serialize_in_order(const Epilogue& epilogue) {
   std::string text = fmt::format("epilogue rank={}\n", epilogue.domain.size());
   std::vector<int> gemms;  // numbered as they appear
   for (size_t i = 0; i < epilogue.inputs.size(); ++i) {

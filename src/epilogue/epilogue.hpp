@@ -119,8 +119,11 @@ Epilogue canonicalize(const Epilogue& epilogue);
 
 // Canonical text without shapes, products numbered as they appear. Equal for equal epilogues,
 // whatever the graph's names, value ids, extents and strides are (only which of them are 0 or 1
-// matters). The key of compiled code.
+// matters). The key of tuned choices.
 std::string serialize(const Epilogue& epilogue);
+// The same text with the epilogue's own order of inputs, nodes and outputs, which is that of a
+// kernel's arguments. The key of compiled code.
+std::string serialize_in_order(const Epilogue& epilogue);
 uint64_t hash(const Epilogue& epilogue);
 
 // A name for a value: its own, else that of the output it is, else t7 for node 7.

@@ -8,9 +8,10 @@ namespace attacca::launch {
 namespace {
 
 std::string key_of(const gpu::KernelRequest& request) {
-  std::string key = fmt::format("{}|{}|{}|{}|{}|{}", request.kernel->name, name(request.a_type),
-                                name(request.b_type), name(request.mode),
-                                serialize(request.epilogue), epilogue::serialize(request.binding));
+  std::string key =
+      fmt::format("{}|{}|{}|{}|{}|{}", request.kernel->name, name(request.a_type),
+                  name(request.b_type), name(request.mode), serialize_in_order(request.epilogue),
+                  epilogue::serialize(request.binding));
   if (request.problems > 1) key += fmt::format("|{} problems", request.problems);
   for (const std::string& text : request.includes) key += "|" + text;
   return key;

@@ -158,6 +158,42 @@ TEST_F(BuildTest, KeySeparates) {
   EXPECT_EQ(std::adjacent_find(keys.begin(), keys.end()), keys.end());
 }
 
+// The tail of an unfused product reads its operands in the order of the region, which need not be
+// the canonical one of the tail alone: there x - r and r - x have one text.
+TEST_F(BuildTest, KeysOfTailsDifferWhereTheirSourcesDo) {
+  const char* const tails[] = {
+      "acc - full(r: bf16)",       "full(r: bf16) - acc",           "silu(acc) * full(r: bf16)",
+      "silu(full(r: bf16)) * acc", "relu(acc) + full(r: bf16) * 2", "acc * 2 + relu(full(r: bf16))",
+      "acc + full(r: bf16)",       "acc, full(r: bf16) * 2",        "full(r: bf16) * 2, acc",
+  };
+  struct Keyed {
+    std::string key, source;
+  };
+  std::vector<Keyed> all;
+  for (const char* text : tails) {
+    auto parsed = epilogue::parse_text(text);
+    ASSERT_TRUE(parsed) << to_string(parsed.error());
+    templates::Template pointwise = kernel;
+    KernelRequest wanted;
+    wanted.kernel = &pointwise;
+    wanted.epilogue =
+        epilogue::unfuse(epilogue::canonicalize(parsed->epilogue), {ir::Dim(64)}, {ir::Value{0}});
+    for (epilogue::Input& input : wanted.epilogue.inputs) input.dtype = ir::DType::BF16;
+    for (epilogue::Output& output : wanted.epilogue.outputs) output.dtype = ir::DType::BF16;
+    pointwise.hole = epilogue::roomy_signature(wanted.epilogue);
+    auto binding = epilogue::bind(wanted.epilogue, pointwise.hole);
+    ASSERT_TRUE(std::holds_alternative<epilogue::Binding>(binding))
+        << std::get<std::string>(binding);
+    wanted.binding = std::get<epilogue::Binding>(std::move(binding));
+    all.push_back({*cache_key(wanted, tools),
+                   epilogue::emit_cuda(wanted.epilogue, pointwise.hole, wanted.binding)});
+  }
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      EXPECT_TRUE(all[i].key != all[j].key || all[i].source == all[j].source)
+          << tails[i] << " and " << tails[j];
+}
+
 TEST_F(BuildTest, EagerDoesNotContract) {
   KernelRequest wanted = request(kernel, "acc * row(scale) + col(bias)");
   wanted.mode = ir::Mode::Eager;

@@ -81,8 +81,8 @@ Result<std::string> cache_key(const KernelRequest& request, const Toolchain& too
   if (request.has_signals) key += "signals\n";
   for (const std::string& include : request.includes)
     key += fmt::format("include {} bytes {:016x}\n", include.size(), hash64(include));
-  return key + fmt::format("binding {}\n{}", epilogue::serialize(request.binding),
-                           epilogue::serialize(request.epilogue));
+  return key + fmt::format("binding {}\nin order\n{}", epilogue::serialize(request.binding),
+                           serialize_in_order(request.epilogue));
 }
 
 Result<Cubin> build(const KernelRequest& request) {

@@ -18,7 +18,7 @@ namespace attacca::gpu {
 struct KernelRequest {
   const templates::Template* kernel = nullptr;
   ir::DType a_type = ir::DType::BF16, b_type = ir::DType::BF16;
-  epilogue::Epilogue epilogue;  // canonical
+  epilogue::Epilogue epilogue;  // its order of inputs and outputs is that of the arguments
   epilogue::Binding binding;
   ir::Mode mode = ir::Mode::Fp32;
   std::vector<std::string> includes;
