@@ -89,38 +89,47 @@ TEST(Gemm, SumsBytesExactly) {
   }
 }
 
-// Bytes of either sign by u8, row- and column-major, with rows for which oneDNN pads.
-TEST(Gemm, MultipliesByUnsignedBytes) {
-  const int64_t m = 37, n = 70, k = 130;
-  std::vector<uint8_t> a(m * k), b(k * n);
-  for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<uint8_t>(i * 37 % 256);
-  for (size_t i = 0; i < b.size(); ++i) b[i] = static_cast<uint8_t>(255 - i * 11 % 256);
-  for (const ir::DType left : {ir::DType::U8, ir::DType::S8}) {
-    const GemmKind kind = choose_gemm(left, ir::DType::U8, ir::DType::S32);
-    if (kind == GemmKind::Integers) continue;  // without VNNI
-    for (const bool column_major : {false, true}) {
-      const MatrixView right{reinterpret_cast<std::byte*>(b.data()),
-                             ir::DType::U8,
-                             k,
-                             n,
-                             column_major ? 1 : n,
-                             column_major ? k : 1};
-      PackedMatrix packed(kind, k, n);
-      packed.pack_block(right, 0);
-      std::vector<int32_t> got(m * n);
-      packed.multiply(reinterpret_cast<std::byte*>(a.data()), m, 0,
-                      reinterpret_cast<std::byte*>(got.data()));
-      for (int64_t i = 0; i < m; ++i)
-        for (int64_t j = 0; j < n; ++j) {
-          int32_t want = 0;
-          for (int64_t l = 0; l < k; ++l) {
-            const uint8_t x = a[i * k + l], y = column_major ? b[j * k + l] : b[l * n + j];
-            want += (left == ir::DType::U8 ? int32_t{x} : static_cast<int8_t>(x)) * y;
-          }
-          ASSERT_EQ(got[i * n + j], want) << i << " " << j << " " << column_major;
+// Bytes of either sign, row- and column-major, with rows for which oneDNN pads, and sums that f32
+// does not hold or that wrap.
+TEST(Gemm, SumsOfBytesAreExactModulo32Bits) {
+  constexpr int64_t n = 70;
+  const auto value = [](ir::DType dtype, uint8_t byte) {
+    return dtype == ir::DType::U8 ? int32_t{byte} : int32_t{static_cast<int8_t>(byte)};
+  };
+  std::mt19937 random(20261130);
+  for (const auto& [m, k] : {std::pair<int64_t, int64_t>{37, 130}, {37, 1041}, {5, 70000}})
+    for (const ir::DType left : {ir::DType::U8, ir::DType::S8})
+      for (const ir::DType right : {ir::DType::U8, ir::DType::S8})
+        for (const bool column_major : {false, true}) {
+          const GemmKind kind = choose_gemm(left, right, ir::DType::S32);
+          if (kind == GemmKind::Integers) continue;  // without VNNI
+          // Large numbers, one row of small ones and one of each sign.
+          std::vector<uint8_t> a(m * k), b(k * n);
+          const uint32_t largest = left == ir::DType::U8 ? 255 : 127;
+          for (uint8_t& x : a) x = static_cast<uint8_t>(largest - random() % 4);
+          for (int64_t l = 0; l < k; ++l) a[l] = 1, a[k + l] = static_cast<uint8_t>(random());
+          for (uint8_t& x : b) x = static_cast<uint8_t>(random() % 3 ? 127 : random());
+          const MatrixView view{reinterpret_cast<std::byte*>(b.data()),
+                                right,
+                                k,
+                                n,
+                                column_major ? 1 : n,
+                                column_major ? k : 1};
+          PackedMatrix packed(kind, k, n);
+          packed.pack_block(view, 0);
+          std::vector<int32_t> got(m * n);
+          packed.multiply(reinterpret_cast<std::byte*>(a.data()), m, 0,
+                          reinterpret_cast<std::byte*>(got.data()));
+          for (int64_t i = 0; i < m; ++i)
+            for (int64_t j = 0; j < n; ++j) {
+              int64_t want = 0;
+              for (int64_t l = 0; l < k; ++l)
+                want += int64_t{value(left, a[i * k + l])} *
+                        value(right, column_major ? b[j * k + l] : b[l * n + j]);
+              ASSERT_EQ(got[i * n + j], static_cast<int32_t>(want))
+                  << k << " " << i << " " << j << " " << column_major;
+            }
         }
-    }
-  }
 }
 
 // Small whole numbers: every kind is exact, whatever the operands' dtypes and strides.

@@ -99,21 +99,36 @@ DType b_dtype(GemmKind kind) {
   }
 }
 
-// Whether B is u8, packed as s8 less 128.
-bool is_shifted(GemmKind kind) {
+// oneDNN's product of u8 by s8 is exact. Its products of other pairs of bytes add a correction to
+// sums that it has rounded to f32. So an s8 A is multiplied as u8, 128 more, and a u8 B as s8, 128
+// less: (A + 128)(B - 128). What that changes is added here, modulo 2^32 as sums wrap.
+constexpr uint32_t kShift = 128;
+
+bool is_a_shifted(GemmKind kind) {
+  return kind == GemmKind::S8 || kind == GemmKind::S8ByU8;
+}
+
+bool is_b_shifted(GemmKind kind) {
   return kind == GemmKind::S8ByU8 || kind == GemmKind::U8ByU8;
 }
 
-// u8 to s8 less 128.
-void flip_signs(std::byte* bytes, size_t count) {
-  constexpr uint64_t kSigns = 0x8080808080808080;
-  size_t i = 0;
-  for (uint64_t word = 0; i + sizeof(word) <= count; i += sizeof(word)) {
-    std::memcpy(&word, bytes + i, sizeof(word));
-    word ^= kSigns;
-    std::memcpy(bytes + i, &word, sizeof(word));
-  }
-  for (; i < count; ++i) bytes[i] ^= std::byte{0x80};
+bool is_of_bytes(GemmKind kind) {
+  return kind == GemmKind::U8 || is_a_shifted(kind) || is_b_shifted(kind);
+}
+
+// s8 to u8, 128 more; u8 to s8, 128 less.
+void shift_bytes(const std::byte* from, size_t count, std::byte* to) {
+  for (size_t i = 0; i < count; ++i) to[i] = from[i] ^ std::byte{kShift};
+}
+
+// sums[column] = of the s8 matrix with these strides, modulo 2^32.
+void add_columns(const std::byte* bytes, int64_t rows, int64_t columns, const memory::dims& strides,
+                 uint32_t* sums) {
+  const auto* numbers = reinterpret_cast<const int8_t*>(bytes);
+  std::fill(sums, sums + columns, 0);
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j)
+      sums[j] += static_cast<uint32_t>(int32_t{numbers[i * strides[0] + j * strides[1]]});
 }
 
 bool is_reference(const std::string& implementation) {
@@ -122,13 +137,13 @@ bool is_reference(const std::string& implementation) {
 
 dnnl::matmul::primitive_desc describe(GemmKind kind, int64_t rows, int64_t k, int64_t columns,
                                       const memory::desc* packed) {
-  const memory::desc a({rows, k}, data_type(a_dtype(kind)), memory::format_tag::ab);
+  const DType left = is_of_bytes(kind) ? DType::U8 : a_dtype(kind);
+  const memory::desc a({rows, k}, data_type(left), memory::format_tag::ab);
   const memory::desc any({k, columns}, data_type(b_dtype(kind)), memory::format_tag::any);
   const DType out = kind == GemmKind::Integers ? DType::F32 : accumulator_dtype(kind);
   const memory::desc c({rows, columns}, data_type(out), memory::format_tag::ab);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (is_shifted(kind)) attributes.set_zero_points(DNNL_ARG_WEIGHTS, 0, {-128});
   return {dnnl::matmul::desc(a, packed ? *packed : any, c), attributes, engine()};
 }
 
@@ -263,6 +278,7 @@ struct PackedMatrix::Impl {
   std::map<std::pair<int64_t, int64_t>, std::shared_ptr<PieceShape>> shapes;
   std::vector<AlignedBuffer> pieces;  // block-major, then slices of K
   std::vector<memory> weights;        // the same, for oneDNN
+  std::vector<uint32_t> column_sums;  // of B as it is multiplied, where A is shifted
   int64_t slices = 1;
   int64_t slice_k = 0;
 
@@ -276,6 +292,7 @@ PackedMatrix::PackedMatrix(GemmKind kind, int64_t k, int64_t n)
   impl_->slices = k == 0 ? 0 : (k + impl_->slice_k - 1) / impl_->slice_k;
   impl_->pieces.resize(blocks() * impl_->slices);
   impl_->weights.resize(impl_->pieces.size());
+  if (is_a_shifted(kind)) impl_->column_sums.resize(n);
   if (kind == GemmKind::F64 || k == 0) return;
   for (int64_t block = 0; block < blocks(); ++block)
     for (int64_t slice = 0; slice < impl_->slices; ++slice) {
@@ -314,12 +331,15 @@ void PackedMatrix::pack_block(const MatrixView& b, int64_t block) {
     auto* from = const_cast<std::byte*>(part.data);
     if (!direct) {
       const auto count = static_cast<size_t>(part.rows * columns);
-      const DType copied = is_shifted(kind_) ? part.dtype : dtype;
+      const DType copied = is_b_shifted(kind_) ? part.dtype : dtype;
       from = dense.reserve(count * ir::size_of(copied));
       copy_dense(column_major ? part.transposed() : part, copied, from);
-      if (is_shifted(kind_)) flip_signs(from, count);
+      if (is_b_shifted(kind_)) shift_bytes(from, count, from);
       strides = column_major ? memory::dims{1, part.rows} : memory::dims{columns, 1};
     }
+    if (is_a_shifted(kind_))
+      add_columns(from, part.rows, columns, strides,
+                  impl_->column_sums.data() + block_begin(block));
     const auto packing = shape.packing(strides);
     const memory plain(packing->from, engine(), from);
     const memory target(shape.packed(), engine(), piece.reserve(shape.packed().get_size()));
@@ -452,6 +472,20 @@ void multiply_small(GemmKind kind, const MatrixView& a, const MatrixView& b,
                  [](double sum) { return static_cast<int32_t>(sum); });
 }
 
+// (A + 128)(B - 128) = AB - 128 A + 128 (B - 128): the last two are sums of the rows and columns.
+void PackedMatrix::unshift(const std::byte* a, int64_t rows, int64_t columns,
+                           const uint32_t* column_sums, std::byte* accumulators) const {
+  for (int64_t i = 0; i < rows; ++i) {
+    auto* sums = reinterpret_cast<uint32_t*>(accumulators) + i * columns;
+    if (is_a_shifted(kind_))
+      for (int64_t j = 0; j < columns; ++j) sums[j] -= kShift * column_sums[j];
+    if (!is_b_shifted(kind_)) continue;
+    uint32_t of_row = is_a_shifted(kind_) ? -kShift * static_cast<uint32_t>(k_) : 0;
+    for (int64_t l = 0; l < k_; ++l) of_row += std::to_integer<uint32_t>(a[i * k_ + l]);
+    for (int64_t j = 0; j < columns; ++j) sums[j] += kShift * of_row;
+  }
+}
+
 void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
                             std::byte* accumulators, Panels panels) const {
   const int64_t columns = block_end(block) - block_begin(block);
@@ -466,6 +500,18 @@ void PackedMatrix::multiply(const std::byte* a, int64_t rows, int64_t block,
     multiply_dense(reinterpret_cast<const double*>(a),
                    reinterpret_cast<const double*>(piece.data()), rows, k_, columns,
                    reinterpret_cast<double*>(accumulators));
+    return;
+  }
+  if (is_of_bytes(kind_)) {
+    thread_local AlignedBuffer shifted;
+    const std::byte* left = a;
+    if (is_a_shifted(kind_)) {
+      const auto count = static_cast<size_t>(rows * k_);
+      shift_bytes(a, count, shifted.reserve(count));
+      left = shifted.data();
+    }
+    execute(impl_->shape(k_, columns), rows, left, *weights, accumulators, panels);
+    unshift(left, rows, columns, impl_->column_sums.data() + block_begin(block), accumulators);
     return;
   }
   if (kind_ != GemmKind::Integers) {

@@ -18,7 +18,7 @@ enum class GemmKind : uint8_t {
   BF16,  // both bf16, where the machine multiplies bf16; f32 accumulators
   S8,    // s8 or u8 by s8, where the machine has VNNI; s32 accumulators
   U8,
-  S8ByU8,  // s8 or u8 by u8, packed as s8 less 128
+  S8ByU8,  // s8 or u8 by u8
   U8ByU8,
   Integers,  // any byte pair, exactly, by f32 products of short slices of K; s32 accumulators
   F64,       // by plain loops
@@ -64,6 +64,9 @@ class PackedMatrix {
   std::string implementation(int64_t rows) const;
 
  private:
+  void unshift(const std::byte* a, int64_t rows, int64_t columns, const uint32_t* column_sums,
+               std::byte* accumulators) const;
+
   struct Impl;
   GemmKind kind_;
   int64_t k_, n_, width_;
