@@ -5,6 +5,7 @@
 #include "fmt/format.h"
 
 #include "ir/text/lexer.hpp"
+#include "ir/text/rules.hpp"
 #include "ir/text/text.hpp"
 #include "support/check.hpp"
 
@@ -116,6 +117,9 @@ class OperandReader {
       return source_.fail(name.offset,
                           fmt::format("expected an operand's name, got {}", ir::describe(name)),
                           example);
+    if (name.kind == TokenKind::Name && ir::is_reserved(name.text))
+      return source_.fail(name.offset, fmt::format("{} is reserved", name.text),
+                          fmt::format("use another name, or quote it: \"{}\"", name.text));
     size_t at = i + 3;
     DType dtype = operand_;
     bool typed = false;
@@ -132,8 +136,9 @@ class OperandReader {
     if (!tokens_[at].is(")"))
       return source_.fail(tokens_[at].offset,
                           fmt::format("expected ')', got {}", ir::describe(tokens_[at])), example);
-    blank(word.offset, name.offset);
-    blank(name.offset + name.text.size(), tokens_[at].offset + 1);
+    // The brackets stay, so that the name is no part of what follows.
+    blank(word.offset, word.offset + word.text.size());
+    blank(name.offset + name.text.size(), tokens_[at].offset);
     i = at;
     return add({ir::decode_name(name), role, dtype, name.offset}, typed);
   }

@@ -79,6 +79,16 @@ std::optional<double> number_of(const ir::Node& node) {
   return node.tensor->number_at(0);
 }
 
+// Whether each window of a reduction has elements.
+bool has_elements(const ir::Graph& graph, const ir::Node& reduction) {
+  const ir::Shape& shape = graph.type(reduction.operands[0]).shape;
+  const std::vector<int64_t>& axes = reduction.get<ir::ReductionAttrs>().axes;
+  return std::all_of(axes.begin(), axes.end(), [&](int64_t axis) {
+    const ir::Dim& dim = shape[static_cast<size_t>(axis)];
+    return dim.is_static() && dim.value() > 0;
+  });
+}
+
 // Whether a value is NaN, +0 or more, whatever the inputs.
 bool never_negative(const ir::Graph& graph, Value value, int depth = kMaxProofDepth) {
   if (depth == 0) return false;
@@ -103,6 +113,8 @@ bool never_negative(const ir::Graph& graph, Value value, int depth = kMaxProofDe
       return (number(1) && std::fmod(*number(1), 2) == 0) || operand(0);
     case Op::Max:
       return (number(0) && *number(0) > 0) || (number(1) && *number(1) > 0);
+    case Op::ReduceMax:  // of nothing it is -inf
+      return has_elements(graph, node) && operand(0);
     case Op::Clamp:
       return node.params()[0] > 0 && node.params()[1] > 0;
     case Op::Cast:
@@ -110,7 +122,6 @@ bool never_negative(const ir::Graph& graph, Value value, int depth = kMaxProofDe
     case Op::Sqrt:
     case Op::Sum:
     case Op::Mean:
-    case Op::ReduceMax:
     case Op::ReduceMin:
     case Op::Reshape:
     case Op::Broadcast:

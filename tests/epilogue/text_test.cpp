@@ -79,6 +79,15 @@ TEST(EpilogueText, ErrorsNameThePlaceAndTheMend) {
   expect("acc + row(b) + col(b)",
          "error: b is col here and row at 1:11\n  at: <epilogue>:1:20\n"
          "  fix: use another name for another operand");
+  expect("acc + row(inf)",
+         "error: inf is reserved\n  at: <epilogue>:1:11\n"
+         "  fix: use another name, or quote it: \"inf\"");
+  expect("row(exp)(acc)",
+         "error: unexpected '(' after the end\n  at: <epilogue>:1:9\n  fix: remove it");
+  expect("acc + row(constant)(2, f32)",
+         "error: unexpected '(' after the end\n  at: <epilogue>:1:20\n  fix: remove it");
+  expect("row(b) = acc",
+         "error: unexpected '=' after the end\n  at: <epilogue>:1:8\n  fix: remove it");
   expect("acc + acc1",
          "error: acc beside acc0 or acc1\n  at: <epilogue>:1:1\n"
          "  fix: write acc for one product, acc0 and acc1 for two");

@@ -98,7 +98,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "use sizes >= 0, or a symbol such as M"),
         in_type("f32[9223372036854775808]", "1:16",
                 "the dimension 9223372036854775808 overflows 64 bits", "use smaller dimensions"),
-        in_type("f32[9223372036854775807*M + M]", "1:16", "the dimension overflows 64 bits",
+        in_type("f32[9223372036854775807*M + M]", "1:16",
+                "the dimension overflows 64 bits or has too many factors or terms",
                 "use smaller dimensions"),
         in_type("f32[9223372036854775807, 2]", "1:9", "the shape of input x overflows 64 bits",
                 "use smaller dimensions"),
@@ -168,7 +169,11 @@ INSTANTIATE_TEST_SUITE_P(
         in_graph("return x +\n  q[0:3]", "2:10", "add cannot broadcast [M, 8] with [3]",
                  "dimensions must be equal or 1; a symbol equals only itself"),
         in_graph("return cast(q, s64) + 9007199254740993", "2:23",
-                 "the integer is too large to be held exactly", "write constant(s64[], [...])")));
+                 "the integer is too large to be held exactly", "write constant(s64[], [...])"),
+        in_graph("return clamp(cast(q, s64), max=9007199254740993)", "2:28",
+                 "max= of clamp must be an integer that an f64 holds exactly", ""),
+        in_graph("return constant(f16[2], [65504, 65520])", "2:33", "65520 is no value of f16",
+                 "change the number or the constant's dtype")));
 
 INSTANTIATE_TEST_SUITE_P(
     Calls, TextErrors,
@@ -315,6 +320,10 @@ INSTANTIATE_TEST_SUITE_P(
         in_graph("return kernel(\"k.ptx\", s32(K))", "2:28", "no input has a dimension K",
                  "use the symbols of the inputs' shapes"),
         in_graph("return kernel(\"k.ptx\", f32[K])", "2:24", "no input has a dimension K",
+                 "use the symbols of the inputs' shapes"),
+        in_graph("return broadcast(x, [K, M, 8])", "2:21", "no input has a dimension K",
+                 "use the symbols of the inputs' shapes"),
+        in_graph("return x[0:K]", "2:12", "no input has a dimension K",
                  "use the symbols of the inputs' shapes"),
         in_graph("return kernel(\"k.ptx\", grid=[ceildiv(M)])", "2:39", "expected ',', got ')'",
                  ""),

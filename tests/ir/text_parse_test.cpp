@@ -56,7 +56,7 @@ INSTANTIATE_TEST_SUITE_P(
         Typed{"matmul(x, transpose(x))", "f32[M, M]"}, Typed{"transpose(x) @ x", "f32[8, 8]"},
         Typed{"matmul(h, transpose(h), out=f32)", "f32[4, 4]"},
         Typed{"reshape(x, [-1])", "f32[8*M]"}, Typed{"reshape(h, [2, -1, 2])", "bf16[2, 2*N, 2]"},
-        Typed{"broadcast(c, [B*S, M + 1])", "f32[B*S, M + 1]"},
+        Typed{"broadcast(c, [M*N, M + 1])", "f32[M*N, M + 1]"},
         Typed{"permute(x, [1, 0])", "f32[8, M]"}, Typed{"concat(x, x, x)", "f32[3*M, 8]"},
         Typed{"concat(x, x, axis=-1)", "f32[M, 16]"}, Typed{"sum(x)", "f32[]"},
         Typed{"mean(x, axes=[-1])", "f32[M]"}, Typed{"amax(x, keepdims=true)", "f32[1, 1]"},
@@ -87,7 +87,7 @@ TEST(TextParse, NumbersKeepTheirFullPrecision) {
 }
 
 TEST(TextParse, ConstantsRoundToTheirDtype) {
-  const Graph graph = graph_of("constant(bf16[2, 2], [0.1, -0.0, 1e40, nan])");
+  const Graph graph = graph_of("constant(bf16[2, 2], [0.1, -0.0, inf, nan])");
   const Tensor& tensor = *graph[graph.outputs()[0].value].tensor;
   EXPECT_EQ(tensor.shape(), (std::vector<int64_t>{2, 2}));
   EXPECT_EQ(tensor.number_at(0), 0.10009765625);

@@ -98,7 +98,7 @@ INSTANTIATE_TEST_SUITE_P(
         "return constant(s64[2], [9223372036854775807, -9223372036854775808])",
         "return constant(f16[2], [65504, 5.9604645e-08])", "return constant(f32[0], [])",
         "return constant(f64[], [0.1])", "return constant(u8[2], [255, 0])",
-        "return constant(f8e4m3[2], [448, -0])",
+        "return constant(f8e4m3[2], [448, -0])", "return constant(-9223372036854775808, s64)",
         // Names and results.
         "a = x + y\n  return a * a", "return x, y", "a = exp(x)\n  return a, a + 1, -a",
         "return first = x + y, second = x", "a = exp(x)\n  return b = a, a",

@@ -208,20 +208,25 @@ Result<int64_t> normalise_axis(int64_t axis, int64_t rank, std::string_view op) 
   return axis < 0 ? axis + rank : axis;
 }
 
-std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols) {
-  const std::vector<std::string> known = graph.symbols();
+namespace {
+
+std::string first_unknown(const std::vector<std::string>& known,
+                          const std::vector<std::string>& symbols) {
   for (const std::string& symbol : symbols)
     if (std::find(known.begin(), known.end(), symbol) == known.end()) return symbol;
   return {};
 }
 
-namespace {
-
-Status verify_kernel_symbols(const Graph& graph, const Node& node, const std::string& where) {
+// A symbol that no input's shape has can be given no value.
+Status verify_symbols(const std::vector<std::string>& known, const Node& node,
+                      const std::string& where) {
   std::vector<std::string> symbols;
-  node.get<KernelAttrs>().call.collect_symbols(symbols);
   for (const Dim& dim : node.type.shape) dim.collect_symbols(symbols);
-  const std::string unknown = unknown_symbol(graph, symbols);
+  if (node.op == Op::Kernel) node.get<KernelAttrs>().call.collect_symbols(symbols);
+  if (node.op == Op::Slice)
+    for (const SliceRange& range : node.get<SliceAttrs>().ranges)
+      for (const Dim* bound : {&range.begin, &range.end}) bound->collect_symbols(symbols);
+  const std::string unknown = first_unknown(known, symbols);
   if (unknown.empty()) return {};
   return fail(fmt::format("no input has a dimension {}", unknown), where,
               "use the symbols of the inputs' shapes");
@@ -229,11 +234,16 @@ Status verify_kernel_symbols(const Graph& graph, const Node& node, const std::st
 
 }  // namespace
 
+std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols) {
+  return first_unknown(graph.symbols(), symbols);
+}
+
 Status verify(const Graph& graph) {
   if (graph.outputs().empty())
     return fail(fmt::format("graph {} has no outputs", graph.name), graph.name, "return a value");
   ATTACCA_TRY_VOID(check_name(graph.name));
   for (const Output& output : graph.outputs()) ATTACCA_TRY_VOID(check_name(output.name));
+  const std::vector<std::string> symbols = graph.symbols();
   for (uint32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.nodes()[id];
     const std::string where = node.name.empty() ? fmt::format("node {}", id) : node.name;
@@ -264,7 +274,7 @@ Status verify(const Graph& graph) {
       return fail(fmt::format("{} has type {} but computes {}", name(node.op), to_string(node.type),
                               to_string(inferred->type)),
                   where);
-    if (node.op == Op::Kernel) ATTACCA_TRY_VOID(verify_kernel_symbols(graph, node, where));
+    ATTACCA_TRY_VOID(verify_symbols(symbols, node, where));
   }
   return {};
 }

@@ -95,7 +95,8 @@ Result<Operand> Arguments::as_operand(const Argument& argument) const {
 Result<int64_t> Arguments::as_integer(const Argument& argument) const {
   const Number* number = number_of(argument);
   constexpr double kLimit = 0x1p53;
-  if (number && number->kind == NumberKind::Integer && std::fabs(number->value) <= kLimit)
+  if (number && number->kind == NumberKind::Integer && number->exact &&
+      std::fabs(number->value) <= kLimit)
     return static_cast<int64_t>(number->value);
   return expected(argument, "an integer");
 }
@@ -145,8 +146,9 @@ Result<double> Arguments::number_or(std::string_view keyword, double otherwise) 
   const Argument* argument = take(keyword);
   if (argument == nullptr) return otherwise;
   const Number* number = number_of(*argument);
-  if (number && number->kind != NumberKind::Boolean) return number->value;
-  return expected(*argument, "a number");
+  if (number && number->kind != NumberKind::Boolean && number->exact) return number->value;
+  return expected(*argument,
+                  number && !number->exact ? "an integer that an f64 holds exactly" : "a number");
 }
 
 Result<bool> Arguments::bool_or(std::string_view keyword, bool otherwise) {

@@ -13,7 +13,7 @@ Status check_fits(const SourceText& source, size_t offset, const Number& number,
     return source.fail(offset, "the integer is too large to be held exactly",
                        "write constant(s64[], [...])");
   const bool integral =
-      number.value == std::trunc(number.value) && std::fabs(number.value) < 0x1p63;
+      number.value == std::trunc(number.value) && number.value >= -0x1p63 && number.value < 0x1p63;
   const auto integer = integral ? static_cast<int64_t>(number.value) : 0;
   if (integral && to_integer(dtype, integer, Overflow::Ieee) == integer) return {};
   return source.fail(offset, fmt::format("{} is no value of {}", number.value, name(dtype)),

@@ -89,8 +89,32 @@ Result<Dim> Parser::dim() {
     sum = plus ? sum + product : sum - product;
   }
   if (sum.overflowed())
-    return source_.fail(offset, "the dimension overflows 64 bits", "use smaller dimensions");
+    return source_.fail(offset, "the dimension overflows 64 bits or has too many factors or terms",
+                        "use smaller dimensions");
   return sum;
+}
+
+// A dimension of the inputs' symbols.
+Result<Dim> Parser::known_dim() {
+  const size_t offset = peek().offset;
+  ATTACCA_TRY(Dim dim, this->dim());
+  ATTACCA_TRY_VOID(check_symbols(offset, {&dim, 1}));
+  return dim;
+}
+
+Status Parser::check_symbols(size_t offset, std::span<const Dim> dims) const {
+  std::vector<std::string> symbols;
+  for (const Dim& dim : dims) dim.collect_symbols(symbols);
+  return check_symbols(offset, symbols);
+}
+
+// In a text without a header, the inputs do not declare the symbols.
+Status Parser::check_symbols(size_t offset, const std::vector<std::string>& symbols) const {
+  if (symbols.empty() || free_type_ != nullptr || foreign_ != nullptr) return {};
+  if (const std::string unknown = unknown_symbol(graph_, symbols); !unknown.empty())
+    return source_.fail(offset, fmt::format("no input has a dimension {}", unknown),
+                        "use the symbols of the inputs' shapes");
+  return {};
 }
 
 // product := factor {'*' factor}
@@ -243,7 +267,8 @@ Status Parser::store(Tensor& tensor, int64_t at, const Element& element) {
     tensor.as<float>()[at] = negative ? -*value : *value;
   } else {
     const auto value = to_real<double>(token.text);
-    if (!value) return misfit();
+    if (!value || (std::isfinite(*value) && !std::isfinite(round_to(dtype, *value))))
+      return misfit();
     tensor.set_number(at, negative ? -*value : *value);
   }
   return {};

@@ -190,13 +190,13 @@ Result<PythonSlice> Parser::slice_range() {
   PythonSlice range;
   const auto at_end = [&] { return peek().is(":") || peek().is(",") || peek().is("]"); };
   if (!at_end()) {
-    ATTACCA_TRY(range.begin, dim());
+    ATTACCA_TRY(range.begin, known_dim());
     if (!peek().is(":"))
       return unexpected("':'", "to take one element of an axis, write x[i:i + 1]");
   }
   ATTACCA_TRY_VOID(expect(":"));
   if (!at_end()) {
-    ATTACCA_TRY(range.end, dim());
+    ATTACCA_TRY(range.end, known_dim());
   }
   if (accept(":") && !at_end()) {
     const size_t offset = peek().offset;
@@ -219,8 +219,16 @@ bool Parser::value_call(Operand& into) {
   return arguments(call) && apart([&] { return one_result(call, into); });
 }
 
+Result<std::vector<Value>> Parser::lower(const Call& call) {
+  ATTACCA_TRY(std::vector<Value> results, lower_call(graph_, source_, call));
+  for (const Argument& argument : call.arguments)
+    if (const auto* sizes = std::get_if<std::vector<Dim>>(&argument.of))
+      ATTACCA_TRY_VOID(check_symbols(argument.offset, *sizes));
+  return results;
+}
+
 Status Parser::one_result(const Call& call, Operand& into) {
-  ATTACCA_TRY(const std::vector<Value> results, lower_call(graph_, source_, call));
+  ATTACCA_TRY(const std::vector<Value> results, lower(call));
   if (results.size() != 1)
     return source_.fail(call.offset,
                         fmt::format("{} has {} results here", call.name, results.size()),
@@ -284,7 +292,7 @@ Result<std::vector<Value>> Parser::call() {
   const Token& name = peek();
   Call call{name.text, name.offset, {}};
   if (!arguments(call)) return tl::make_unexpected(std::move(failure_));
-  return lower_call(graph_, source_, call);
+  return lower(call);
 }
 
 // call := op '(' [argument {',' argument}] ')'

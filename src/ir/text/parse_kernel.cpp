@@ -70,9 +70,7 @@ Status Parser::kernel_result(KernelParts& parts) {
   parts.attrs.call.arguments.emplace_back(OutputArgument{});
   parts.attrs.dtype = type.dtype;
   parts.attrs.shape = std::move(type.shape);
-  std::vector<std::string> symbols;
-  for (const Dim& dim : parts.attrs.shape) dim.collect_symbols(symbols);
-  return check_symbols(offset, symbols);
+  return check_symbols(offset, parts.attrs.shape);
 }
 
 Status Parser::kernel_tensor(KernelParts& parts, const Operand& operand) {
@@ -141,15 +139,6 @@ Result<LaunchSize> Parser::launch_size() {
   size.collect_symbols(symbols);
   ATTACCA_TRY_VOID(check_symbols(offset, symbols));
   return size;
-}
-
-// In a text without a header, the inputs do not declare the symbols.
-Status Parser::check_symbols(size_t offset, const std::vector<std::string>& symbols) const {
-  if (free_type_ != nullptr || foreign_ != nullptr) return {};
-  if (const std::string unknown = unknown_symbol(graph_, symbols); !unknown.empty())
-    return source_.fail(offset, fmt::format("no input has a dimension {}", unknown),
-                        "use the symbols of the inputs' shapes");
-  return {};
 }
 
 Status Parser::kernel_keyword(KernelParts& parts) {

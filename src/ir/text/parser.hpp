@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -52,6 +53,9 @@ class Parser {
   // parse_dims.cpp: dtypes, dimensions, lists, constants.
   Result<DType> dtype();
   Result<Dim> dim();
+  Result<Dim> known_dim();
+  Status check_symbols(size_t offset, std::span<const Dim> dims) const;
+  Status check_symbols(size_t offset, const std::vector<std::string>& symbols) const;
   Result<Dim> dim_product();
   Result<Dim> dim_factor();
   Result<Dim> dim_function();
@@ -80,7 +84,6 @@ class Parser {
   Status kernel_keyword(KernelParts& parts);
   Status kernel_list_element(const Token& keyword, KernelCall& call);
   Result<int64_t> kernel_integer();
-  Status check_symbols(size_t offset, const std::vector<std::string>& symbols) const;
 
   // parse_expression.cpp: expressions. Recursive functions return whether they succeeded and leave
   // the error in failure_: with a Result in every frame, legal nesting could overflow a small
@@ -108,6 +111,7 @@ class Parser {
                      Shape& shape);
   Status finish(const Token& name, const ForeignFunction& function, ForeignCall& call, Shape& shape,
                 Operand& into);
+  Result<std::vector<Value>> lower(const Call& call);
   Status one_result(const Call& call, Operand& into);
   Status list(Argument& into);
   Status check_order(const Call& call) const;

@@ -26,7 +26,7 @@ struct NumberText {
 NumberText number_text(double value, DType dtype) {
   if (dtype == DType::Bool && (value == 0 || value == 1))
     return {value == 1 ? "true" : "false", NumberKind::Boolean};
-  if (is_integer(dtype) && value == std::trunc(value) && std::fabs(value) < 0x1p63)
+  if (is_integer(dtype) && value == std::trunc(value) && value >= -0x1p63 && value < 0x1p63)
     return {fmt::format("{}", static_cast<int64_t>(value)), NumberKind::Integer};
   std::string text = real_text(value);
   const bool digits = text.find_first_not_of("-0123456789") == std::string::npos;
