@@ -1,7 +1,5 @@
 #include <chrono>
-#include <ctime>
 
-#include "fmt/chrono.h"
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
@@ -20,11 +18,6 @@ std::string size_text(uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1024 * 1024));
 }
 
-std::string time_text(int64_t nanoseconds) {
-  const auto seconds = static_cast<std::time_t>(nanoseconds / 1'000'000'000);
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(seconds));
-}
-
 // The text after "template " in a key of gpu::cache_key; "?" where there is no such line.
 std::string field(const std::string& key, const std::string& name) {
   const size_t line = key.find("\n" + name + " ");
@@ -35,6 +28,10 @@ std::string field(const std::string& key, const std::string& name) {
 
 std::string hash_of(const Cache::FileState& entry) {
   return escaped(entry.file.name.substr(0, entry.file.name.find('.')));
+}
+
+std::string last_use_of(const Cache::FileState& entry) {
+  return time_text(entry.file.last_use / 1'000'000'000);
 }
 
 std::string describe(const Cache::FileState& entry) {
@@ -48,7 +45,7 @@ std::string describe(const Cache::FileState& entry) {
 json::Value to_json(const Cache::FileState& entry) {
   json::Value value = json::Value::object();
   value.set("hash", hash_of(entry)).set("bytes", entry.file.bytes);
-  value.set("last_use", time_text(entry.file.last_use));
+  value.set("last_use", last_use_of(entry));
   if (entry.problem.empty()) return value.set("key", entry.key);
   return value.set("problem", entry.problem);
 }
@@ -72,7 +69,7 @@ Result<int> list(const CacheArgs& args) {
   }
   for (const Cache::FileState& entry : entries)
     fmt::print("{}  {:>10}  {}  {}\n", hash_of(entry), size_text(entry.file.bytes),
-               time_text(entry.file.last_use), describe(entry));
+               last_use_of(entry), describe(entry));
   fmt::print("{}, {} of at most {}, in {}\n", count_text(entries.size(), "entry", "entries"),
              size_text(total_bytes(entries)), size_text(cache.limit_bytes()), cache.folder());
   return kOk;

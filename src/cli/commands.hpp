@@ -211,6 +211,9 @@ void print_json(json::Value object, int indent = 2);
 // "1 entry", "2 entries".
 std::string count_text(size_t count, std::string_view one, std::string_view several);
 
+// "2026-11-30 12:00:00", the local time so many seconds after the start of 1970.
+std::string time_text(int64_t seconds);
+
 // "M=128" pairs; errors name the offending text.
 Result<std::map<std::string, std::string>> parse_pairs(const std::vector<std::string>& texts,
                                                        const std::string& option);

@@ -1,3 +1,6 @@
+#include <ctime>
+
+#include "fmt/chrono.h"
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
@@ -43,6 +46,14 @@ void print_json(json::Value object, int indent) {
 
 std::string count_text(size_t count, std::string_view one, std::string_view several) {
   return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
+std::string time_text(int64_t seconds) {
+  const std::time_t time = seconds;
+  std::tm parts{};
+  // A damaged file may hold a time that no calendar has.
+  if (localtime_r(&time, &parts) == nullptr) return fmt::format("{} s after 1970", seconds);
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", parts);
 }
 
 Result<std::map<std::string, std::string>> parse_pairs(const std::vector<std::string>& texts,

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
@@ -279,9 +280,12 @@ Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
   const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
   const auto candidate = launch::parse_candidate(text != nullptr ? text : "");
   if (!candidate) return std::nullopt;  // written by another version: ignored
-  return Choice{*candidate, sqlite3_column_double(statement.get(), 1),
-                sqlite3_column_double(statement.get(), 2),
-                sqlite3_column_int64(statement.get(), 3) != 0};
+  const Choice choice{*candidate, sqlite3_column_double(statement.get(), 1),
+                      sqlite3_column_double(statement.get(), 2),
+                      sqlite3_column_int64(statement.get(), 3) != 0};
+  const bool is_sound = std::isfinite(choice.seconds) && choice.seconds > 0 &&
+                        std::isfinite(choice.unfused_seconds) && choice.unfused_seconds >= 0;
+  return is_sound ? std::optional(choice) : std::nullopt;  // else damaged
 }
 
 Status Database::store(const ChoiceKey& key, const Choice& choice) {

@@ -522,6 +522,12 @@ class TunedCommands(Cli):
         self.assertEqual(self.tuned("--forget"), (0, f"forgot 2 choices in {self.file}\n", ""))
         self.assertIn("0 choices", self.tuned("--show")[1])
 
+    def test_a_time_that_no_calendar_has_is_shown_in_seconds(self):
+        self.put(("d", "p", "s", "t", "unfused", 5e-6, 6e-6, 1 << 60, 0))
+        code, out, err = self.tuned("--show")
+        self.assertEqual((code, err), (0, ""))
+        self.assertIn(f"{1 << 60} s after 1970", out)
+
     def test_what_a_terminal_would_obey_is_escaped(self):
         self.put(("\x1b]0;title\x07", "p\x1b[2J\nq", "s\x9b2J", "t\r", "c\x1b[31m",
                   5e-6, 6e-6, 0, 0))

@@ -74,6 +74,15 @@ TEST(Database, KnowsWhatAQuickTuningChose) {
   EXPECT_FALSE((*database.find(kKey))->quick);
 }
 
+TEST(Database, TimesThatNoTuningGivesAreNotThere) {
+  const Folder folder;
+  Database database = opened(folder.path("db"));
+  for (const double seconds : {0.0, -1.0, double(INFINITY)}) {
+    ASSERT_TRUE(database.store(kKey, choice(1, seconds)));
+    EXPECT_FALSE(*database.find(kKey)) << seconds;
+  }
+}
+
 TEST(Database, LeavesTheTableOfEarlierVersionsAlone) {
   const Folder folder;
   execute(folder.path("db"),

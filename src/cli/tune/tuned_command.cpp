@@ -1,8 +1,6 @@
 // `attacca tune --show` and `--forget`: what was measured so far.
-#include <ctime>
 #include <filesystem>
 
-#include "fmt/chrono.h"
 #include "fmt/format.h"
 
 #include "cli/commands.hpp"
@@ -12,10 +10,6 @@
 
 namespace attacca::cli {
 namespace {
-
-std::string time_text(int64_t seconds) {
-  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(static_cast<std::time_t>(seconds)));
-}
 
 // A problem is several lines.
 std::string on_one_line(std::string problem) {

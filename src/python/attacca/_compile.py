@@ -108,6 +108,10 @@ def graph_of(source: Any) -> _core.Graph:
     if re.fullmatch(r"[^{\n]*\.[A-Za-z]\w*", source) or ("{" not in source
                                                           and os.path.exists(source)):
         return _core.Graph.load(source)
+    if "{" not in source and "graph" not in source:
+        raise Error(f"{_arguments.shown(source)} is neither a graph nor a file that exists",
+                    "graph", "give a path to a model file, or a text that begins with "
+                    "graph NAME(x: f32[M, 64]) {")
     return _core.Graph.parse(source)
 
 

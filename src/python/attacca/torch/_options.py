@@ -14,6 +14,18 @@ Policy = Literal["measured", "always"]
 POLICIES: tuple[str, ...] = get_args(Policy)
 
 
+def _compares() -> bool:
+    """Whether regions are compared with Inductor by default.
+
+    Raises:
+        Error: ATTACCA_TORCH_COMPARE is neither 0 nor 1.
+    """
+    given = os.environ.get("ATTACCA_TORCH_COMPARE", "1")
+    if given not in ("0", "1"):
+        raise Error(f"ATTACCA_TORCH_COMPARE is {given!r}", "the environment", "set it to 0 or 1")
+    return given == "1"
+
+
 class OptionsGiven(TypedDict, total=False):
     """The options of :class:`Options` by name."""
 
@@ -76,7 +88,7 @@ class Options(NamedTuple):
     """
 
     policy: Policy = "measured"
-    compare: bool = os.environ.get("ATTACCA_TORCH_COMPARE", "1") != "0"
+    compare: bool = _compares()
     kernels: bool = True
     overlap: bool = False
     mode: Mode = "fp32"
