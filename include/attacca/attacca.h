@@ -470,6 +470,11 @@ ATTACCA_API attacca_status* attacca_graph_problems(const attacca_graph* graph, c
 ATTACCA_API attacca_status* attacca_problem_tune(const char* problem, const char* device,
                                                  const char* tuning, double seconds,
                                                  attacca_bytes** json);
+/* After attacca_workers_keep, the processes that time kernels serve later tunings, too, until
+ * attacca_workers_release was called as often. That saves most of a second for each tuning. Each
+ * process has a context on the GPU, which takes memory there. */
+ATTACCA_API void attacca_workers_keep(void);
+ATTACCA_API void attacca_workers_release(void);
 /* All rows of the tuning database. */
 ATTACCA_API attacca_status* attacca_choices_list(attacca_bytes** json);
 /* Stores a list of rows in the database, all of them or none, whatever GPU they are of, in place of

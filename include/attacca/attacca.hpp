@@ -879,6 +879,14 @@ inline Result<std::string> tune_problem(const std::string& problem, const std::s
                                 kTuningNames[static_cast<size_t>(tuning)].data(), seconds, into);
   });
 }
+// While one is alive, the processes that time kernels are kept for later tunings.
+class KeptWorkers {
+ public:
+  KeptWorkers() { attacca_workers_keep(); }
+  ~KeptWorkers() { attacca_workers_release(); }
+  KeptWorkers(const KeptWorkers&) = delete;
+  KeptWorkers& operator=(const KeptWorkers&) = delete;
+};
 inline Result<std::string> list_choices() {
   return detail::text_of([](attacca_bytes** into) { return attacca_choices_list(into); });
 }

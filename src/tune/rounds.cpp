@@ -263,7 +263,7 @@ std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch
   stopwatch.report(0.95, fmt::format("timing {} that nearly tie", again.size()));
   std::vector<std::vector<Trial>> processes;
   while (processes.size() < kCloseProcesses) {
-    if (!processes.empty()) stopwatch.restart();
+    if (!processes.empty()) stopwatch.change_worker();
     processes.push_back(stopwatch.time(again, kCloseRounds, Pace::Sustained));
   }
   return merge_rounds(std::move(trials), mean_trials(processes));

@@ -70,7 +70,7 @@ const Trial* next_fastest(const std::vector<Trial>& trials, const launch::Candid
 // What the rounds need from their caller.
 struct Stopwatch {
   std::function<std::vector<Trial>(std::vector<launch::Candidate>, int rounds, Pace)> time;
-  std::function<void()> restart;  // what follows is timed by another process
+  std::function<void()> change_worker;  // what follows is timed by another process
   // A template's candidate with default settings, then with others.
   std::function<std::vector<launch::Candidate>(const launch::Candidate&)> variants;
   std::function<void(double done, const std::string& what)> report;

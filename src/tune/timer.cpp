@@ -1,9 +1,12 @@
 #include "tune/timer.hpp"
 
 #include <algorithm>
+#include <mutex>
+#include <unistd.h>
 
 #include "fmt/format.h"
 
+#include "support/immortal.hpp"
 #include "support/text/json.hpp"
 
 namespace attacca::tune {
@@ -45,12 +48,80 @@ void note(const json::Value& line, const std::vector<size_t>& open, std::vector<
     trials[*trial].failure = failed->as<std::string>();
 }
 
+// Of workers that no Timer has.
+class IdleWorkers {
+ public:
+  void keep() {
+    const std::scoped_lock lock(mutex_);
+    ++keepers_;
+  }
+
+  void release() {
+    std::vector<std::unique_ptr<Worker>> ended;  // outside the lock
+    const std::scoped_lock lock(mutex_);
+    if (keepers_ > 0 && --keepers_ == 0) ended.swap(idle_);
+  }
+
+  void put(std::unique_ptr<Worker> worker) {
+    const std::scoped_lock lock(mutex_);
+    worker->kept = true;
+    if (keepers_ > 0) idle_.push_back(std::move(worker));
+  }
+
+  // Nothing: there is none for this.
+  std::unique_ptr<Worker> take(const std::string& serves) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::find_if(idle_.begin(), idle_.end(),
+                                    [&](const auto& worker) { return worker->serves == serves; });
+    if (found == idle_.end()) return nullptr;
+    std::unique_ptr<Worker> taken = std::move(*found);
+    idle_.erase(found);
+    return taken;
+  }
+
+ private:
+  std::mutex mutex_;
+  int keepers_ = 0;
+  std::vector<std::unique_ptr<Worker>> idle_;
+};
+
+IdleWorkers& idle_workers() {
+  return *immortal([] { return std::make_unique<IdleWorkers>(); });
+}
+
+// What a worker is started for. It opens the device of its first request, and reads the environment
+// when it starts.
+std::string served_by(const std::vector<std::string>& command, const TimingRequest& request) {
+  std::string text =
+      fmt::format("{}\n{}\n{}", fmt::join(command, "\n"), request.device, request.vendor);
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    text.append("\n").append(*variable);
+  return text;
+}
+
 }  // namespace
+
+void keep_workers() {
+  idle_workers().keep();
+}
+
+void release_workers() {
+  idle_workers().release();
+}
 
 Timer::Timer(std::vector<std::string> command, TimeLimits limits)
     : command_(std::move(command)),
       limits_(limits),
       deadline_(Clock::now() + milliseconds_of(limits.total_seconds)) {}
+
+Timer::~Timer() {
+  if (worker_) former_.push_back(std::move(worker_));
+  for (std::unique_ptr<Worker>& worker : former_) idle_workers().put(std::move(worker));
+}
+
+void Timer::change_worker() {
+  if (worker_) former_.push_back(std::move(worker_));
+}
 
 std::vector<Trial> Timer::time(const TimingRequest& request) {
   std::vector<Trial> trials;
@@ -70,7 +141,7 @@ void Timer::time_open(TimingRequest& request, Open open, std::vector<Trial>& tri
     for (const size_t i : open) request.candidates.push_back(trials[i].candidate);
     const Outcome outcome = attempt(request, open, trials);
     if (std::holds_alternative<Served>(outcome)) return;
-    child_.reset();
+    worker_.reset();
     if (const auto* culprit = std::get_if<Culprit>(&outcome)) {
       fail_unanswered({culprit->trial}, trials, culprit->why);
       std::erase_if(open, [&](const size_t i) { return is_answered(trials[i]); });
@@ -88,17 +159,29 @@ void Timer::time_open(TimingRequest& request, Open open, std::vector<Trial>& tri
 
 Timer::Outcome Timer::attempt(const TimingRequest& request, const Open& open,
                               std::vector<Trial>& trials) {
-  if (!child_) {
-    auto started = Child::start(command_);
-    if (!started) {
-      fail_unanswered(open, trials, started.error().what);
+  for (;;) {
+    if (const Status found = find_worker(request); !found) {
+      fail_unanswered(open, trials, found.error().what);
       return Served{};
     }
-    child_ = std::make_unique<Child>(*std::move(started));
+    const bool kept = worker_->kept;
+    // If the worker does not take the request, reading from it tells how it ended.
+    (void)worker_->child.send(write_request(request));
+    Outcome outcome = listen(open, trials);
+    // A kept worker dies with the thread that started it, which is not the request's fault.
+    if (!kept || !std::holds_alternative<Died>(outcome)) return outcome;
+    worker_.reset();
   }
-  // If the worker does not take the request, reading from it tells how it ended.
-  (void)child_->send(write_request(request));
-  return listen(open, trials);
+}
+
+Status Timer::find_worker(const TimingRequest& request) {
+  if (worker_) return {};
+  const std::string serves = served_by(command_, request);
+  worker_ = idle_workers().take(serves);
+  if (worker_) return {};
+  ATTACCA_TRY(Child child, Child::start(command_));
+  worker_ = std::make_unique<Worker>(Worker{serves, std::move(child)});
+  return {};
 }
 
 Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
@@ -107,7 +190,7 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
     const bool all = std::all_of(open.begin(), open.end(),
                                  [&](const size_t i) { return is_answered(trials[i]); });
     if (all) {
-      child_.reset();
+      worker_.reset();
       return Served{};
     }
     if (current) return Culprit{*current, why};
@@ -120,11 +203,11 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
   for (;;) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     if (left.count() <= 0) {
-      child_.reset();
+      worker_.reset();
       return served(kTimeWasOver);
     }
     const milliseconds silence = milliseconds_of(limits_.silence_seconds);
-    const auto heard = child_->receive(std::min(left, silence));
+    const auto heard = worker_->child.receive(std::min(left, silence));
     if (std::holds_alternative<TimedOut>(heard)) {
       if (left <= silence) continue;
       return died(fmt::format("no sign of life for {} s", limits_.silence_seconds));
@@ -134,8 +217,10 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
     const auto line = json::parse(std::get<std::string>(heard), "timing process");
     if (!line) return died("the timing process wrote no JSON: " + line.error().what);
     if (line->find("done") != nullptr) return served("the timing process left it out");
-    if (const json::Value* error = line->find("error"))
+    if (const json::Value* error = line->find("error")) {
+      worker_.reset();  // its device may be lost
       return served(error->is<std::string>() ? error->as<std::string>() : "an error");
+    }
     note(*line, open, trials, current);
   }
 }

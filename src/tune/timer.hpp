@@ -21,17 +21,41 @@ struct TimeLimits {
   double silence_seconds = 60;
 };
 
+// After keep_workers(), workers that a Timer of this process is done with serve later ones: a
+// process takes most of a second until it has a context on the GPU. release_workers(), called as
+// often, ends those that are idle.
+void keep_workers();
+void release_workers();
+
+class KeepWorkers {
+ public:
+  KeepWorkers() { keep_workers(); }
+  ~KeepWorkers() { release_workers(); }
+  KeepWorkers(const KeepWorkers&) = delete;
+  KeepWorkers& operator=(const KeepWorkers&) = delete;
+};
+
+// A worker, and what it was started for: a command, a device, and the environment.
+struct Worker {
+  std::string serves;
+  Child child;
+  bool kept = false;  // it served another Timer before
+};
+
 // Sends requests to a worker. If the worker dies, starts another without the candidate at fault. If
 // the worker died before it began the first candidate, halves the candidates until one is left.
 class Timer {
  public:
   // `command`: the worker and its arguments. The time limit starts here and is of all requests.
   Timer(std::vector<std::string> command, TimeLimits limits);
+  Timer(Timer&&) noexcept = default;
+  Timer& operator=(Timer&&) = delete;
+  ~Timer();
 
   // One trial a candidate of the request, in its order.
   std::vector<Trial> time(const TimingRequest& request);
-  // Ends the worker: the next request starts another.
-  void restart() { child_.reset(); }
+  // The next request, and all after it, are served by another worker.
+  void change_worker();
 
  private:
   // launch::Candidates of one request, by index into the trials.
@@ -51,11 +75,13 @@ class Timer {
   void time_open(TimingRequest& request, Open open, std::vector<Trial>& trials);
   Outcome attempt(const TimingRequest& request, const Open& open, std::vector<Trial>& trials);
   Outcome listen(const Open& open, std::vector<Trial>& trials);
+  Status find_worker(const TimingRequest& request);
 
   std::vector<std::string> command_;
   TimeLimits limits_;
   std::chrono::steady_clock::time_point deadline_;
-  std::unique_ptr<Child> child_;
+  std::unique_ptr<Worker> worker_;               // idle between requests
+  std::vector<std::unique_ptr<Worker>> former_;  // those before it, for later Timers
 };
 
 }  // namespace attacca::tune

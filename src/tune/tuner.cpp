@@ -138,7 +138,7 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
             request.pace = pace;
             return timer.time(request);
           },
-      .restart = [&] { timer.restart(); },
+      .change_worker = [&] { timer.change_worker(); },
       .variants =
           [&](const launch::Candidate& candidate) {
             const templates::Template* kernel = toolbox->catalog().find(candidate.kernel);

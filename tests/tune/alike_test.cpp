@@ -82,7 +82,7 @@ class Tuning {
       }
       return trials;
     };
-    stopwatch.restart = [&] { offsets.clear(); };
+    stopwatch.change_worker = [&] { offsets.clear(); };
     stopwatch.variants = [&](const launch::Candidate& candidate) {
       std::vector<launch::Candidate> all = {candidate};
       for (const launch::Candidate& each : variants_)

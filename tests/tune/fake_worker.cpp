@@ -14,7 +14,8 @@
 //   silent          is left out
 //   error           the whole request fails
 //
-// Every request it hears is appended to the file in its first argument, one line of candidates.
+// Every request it hears is appended to the file in its first argument, one line of candidates; its
+// process id to the file in its second argument when it starts.
 #include <csignal>
 #include <fstream>
 #include <iostream>
@@ -73,6 +74,7 @@ void serve(const std::vector<launch::Candidate>& candidates) {
 }  // namespace
 
 int main(int count, char** arguments) {
+  if (count > 2) std::ofstream(arguments[2], std::ios::app) << getpid() << "\n";
   std::string line;
   while (std::getline(std::cin, line)) {
     const auto request = attacca::tune::read_request(line);

@@ -238,7 +238,7 @@ struct Noted {
                   }
                   return trials;
                 },
-            .restart = [] {},
+            .change_worker = [] {},
             .variants = [](const launch::Candidate&) { return std::vector<launch::Candidate>(); },
             .report = [](double, const std::string&) {}};
   }
@@ -299,7 +299,7 @@ class Planted {
       }
       return trials;
     };
-    stopwatch.restart = [&] { offsets.clear(); };
+    stopwatch.change_worker = [&] { offsets.clear(); };
     stopwatch.variants = [](const launch::Candidate& candidate) {
       std::vector<launch::Candidate> all = {candidate};
       for (const int swizzle : {1, 2, 4, 8}) {

@@ -2,8 +2,12 @@
 // other candidates are still timed, the failing one is named, and limits are kept.
 #include "tune/timer.hpp"
 
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
+#include <sstream>
+#include <thread>
 
 #include "fmt/format.h"
 #include "gtest/gtest.h"
@@ -54,6 +58,75 @@ TEST(Timer, OneWorkerServesSeveralRequests) {
             "crash: the timing process was killed by signal 11 (Segmentation fault), slow 0.001");
   EXPECT_EQ(told(timer.time(request_for({"fast"}))), "fast 1e-06");
   EXPECT_EQ(folder.read("log"), "fast \ncrash slow \nslow \nfast \n");
+}
+
+class KeptWorkers : public ::testing::Test {
+ protected:
+  std::string timed(const char* kind, int device = 0, bool twice = false) {
+    Timer timer({fake_worker(), folder_.path("log"), folder_.path("started")}, {20, 10});
+    TimingRequest request = request_for({kind});
+    request.device = device;
+    std::string text = told(timer.time(request));
+    if (!twice) return text;
+    timer.change_worker();
+    return text + "; " + told(timer.time(request));
+  }
+
+  std::vector<pid_t> started() const {
+    std::istringstream text(folder_.read("started"));
+    return {std::istream_iterator<pid_t>(text), {}};
+  }
+
+  const Folder folder_;
+};
+
+TEST_F(KeptWorkers, ServeOneTimerAfterAnother) {
+  {
+    const KeepWorkers keep;
+    EXPECT_EQ(timed("fast"), "fast 1e-06");
+    const KeepWorkers again;
+    EXPECT_EQ(timed("slow"), "slow 0.001");
+    EXPECT_EQ(started().size(), 1u);
+  }
+  for (const pid_t each : started()) EXPECT_EQ(kill(each, 0), -1) << "it still runs";
+  timed("fast"), timed("fast");
+  EXPECT_EQ(started().size(), 3u);
+}
+
+TEST_F(KeptWorkers, ATimerThatChangesThemHasAnotherEachTime) {
+  const KeepWorkers keep;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(timed("fast", 0, true), "fast 1e-06; fast 1e-06");
+  EXPECT_EQ(started().size(), 2u);
+}
+
+TEST_F(KeptWorkers, ServeTheirOwnDeviceAndEnvironment) {
+  const KeepWorkers keep;
+  timed("fast"), timed("fast", 1), timed("fast");
+  EXPECT_EQ(started().size(), 2u);
+  setenv("ATTACCA_CACHE_DIR", folder_.path("cache").c_str(), 1);
+  timed("fast");
+  unsetenv("ATTACCA_CACHE_DIR");
+  EXPECT_EQ(started().size(), 3u);
+  timed("fast");
+  EXPECT_EQ(started().size(), 3u);
+}
+
+TEST_F(KeptWorkers, AreLeftOutOnceTheyFailed) {
+  const KeepWorkers keep;
+  EXPECT_EQ(timed("error"), "error: no such device");
+  EXPECT_EQ(timed("fast"), "fast 1e-06");
+  EXPECT_EQ(timed("crash"),
+            "crash: the timing process was killed by signal 11 (Segmentation fault)");
+  EXPECT_EQ(timed("fast"), "fast 1e-06");
+  EXPECT_EQ(started().size(), 3u);
+}
+
+TEST_F(KeptWorkers, MayDieMeanwhile) {
+  const KeepWorkers keep;
+  std::thread([&] { EXPECT_EQ(timed("fast"), "fast 1e-06"); }).join();  // it dies with the thread
+  EXPECT_EQ(timed("slow"), "slow 0.001");
+  kill(started().back(), SIGKILL);
+  EXPECT_EQ(timed("fast"), "fast 1e-06");
 }
 
 TEST(Timer, CulpritsAreNamedAndTheOthersTimed) {

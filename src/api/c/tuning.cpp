@@ -10,6 +10,7 @@
 #include "api/c/status.hpp"
 #include "templates/catalog.hpp"
 #include "tune/exchange.hpp"
+#include "tune/timer.hpp"
 
 namespace tune = attacca::tune;
 
@@ -67,6 +68,14 @@ attacca_status* attacca_problem_tune(const char* problem, const char* device, co
     if (seconds > 0) options.tuning_seconds = seconds;
     return give_json(api::tune_problem(problem, options), json);
   });
+}
+
+void attacca_workers_keep(void) {
+  tune::keep_workers();
+}
+
+void attacca_workers_release(void) {
+  tune::release_workers();
 }
 
 attacca_status* attacca_choices_list(attacca_bytes** json) {

@@ -7,6 +7,7 @@
 #include "cli/tune_progress.hpp"
 #include "run/pipeline.hpp"
 #include "tune/rounds.hpp"
+#include "tune/timer.hpp"
 
 namespace attacca::cli {
 namespace {
@@ -162,6 +163,7 @@ Result<int> try_tune(const TuneArgs& args) {
   target.batch_invariant = args.batch_invariant;
   if (!target.device)
     return fail("there is nothing to tune on the CPU", "--device", "use --device cuda");
+  const tune::KeepWorkers keep;
   ATTACCA_TRY(const TunedPlan tuned, measure(args, job, target));
   if (args.json)
     print_json(to_json(tuned, args));

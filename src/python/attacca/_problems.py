@@ -2,9 +2,10 @@
 processes that tune together send each other."""
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import _arguments, _core
@@ -116,6 +117,17 @@ def tune_problem(problem: Problem, device: str, tuning: str, seconds: float) -> 
         raise Error(f"the problem is {key.shape} here and was {problem.key and problem.key.shape}",
                     "problem", "install the same version of Attacca everywhere")
     return found
+
+
+@contextlib.contextmanager
+def kept_workers() -> Iterator[None]:
+    """A context in which the processes that time kernels serve one tuning after another: to start
+    one takes most of a second."""
+    _core.keep_workers()
+    try:
+        yield
+    finally:
+        _core.release_workers()
 
 
 def decision_of(found: Mapping[str, Any]) -> Decision:

@@ -21,6 +21,7 @@ from ._problems import (
     combinations,
     decision_of,
     distinct,
+    kept_workers,
     key_of,
     machine,
     problems_of,
@@ -249,12 +250,13 @@ def _tune_share(ranks: Ranks, work: _Work, stream: TextIO | None) -> dict[Key, d
     tuning = "always" if work.given.again else "measure"
     bar = Bar(len(share), stream) if stream and ranks.rank == 0 else None
     found = {}
-    for key, problem in share:
-        if bar:
-            bar.show(key.shape)
-        found[key] = tune_problem(problem, work.given.device, tuning, work.given.seconds)
-        if bar:
-            bar.step(key.shape)
+    with kept_workers():
+        for key, problem in share:
+            if bar:
+                bar.show(key.shape)
+            found[key] = tune_problem(problem, work.given.device, tuning, work.given.seconds)
+            if bar:
+                bar.step(key.shape)
     return found
 
 

@@ -9,7 +9,7 @@ from ._arguments import Device, Mode, Path
 from ._compile import GraphSource, compile_plan
 from ._errors import Error
 from ._plan import Instance, Plan
-from ._problems import Tuned, combinations, distinct, label_of, values_of
+from ._problems import Tuned, combinations, distinct, kept_workers, label_of, values_of
 from ._progress import Bar, stream
 
 
@@ -167,14 +167,15 @@ def _tune_here(given: _together.Arguments, shown: TextIO | None) -> list[Tuned]:
     all_sizes = combinations(given.sizes)
     bar = Bar(len(all_sizes), shown) if shown else None
     found = []
-    for sizes in all_sizes:
-        label = label_of(sizes)
-        if bar:
-            bar.show(label)
-        instance: Instance = plan.prepare(**sizes)
-        found.append(Tuned(sizes, instance.decisions))
-        if bar:
-            bar.step(label)
+    with kept_workers():
+        for sizes in all_sizes:
+            label = label_of(sizes)
+            if bar:
+                bar.show(label)
+            instance: Instance = plan.prepare(**sizes)
+            found.append(Tuned(sizes, instance.decisions))
+            if bar:
+                bar.step(label)
     return found
 
 

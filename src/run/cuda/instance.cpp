@@ -11,6 +11,7 @@
 #include "run/cuda/steps.hpp"
 #include "run/cuda/together.hpp"
 #include "support/reused.hpp"
+#include "tune/timer.hpp"
 
 namespace attacca::run {
 namespace {
@@ -192,6 +193,7 @@ Status Assembly::make_all_steps() {
   for (const std::vector<size_t>& alike : regions_alike(context, regions))
     for (auto i = alike.begin() + 1; i != alike.end(); ++i)
       at[alike.front()].push_back(std::exchange(at[*i], {}).front());
+  const tune::KeepWorkers keep;
   for (const std::vector<const fuse::Region*>& here : at) {
     if (here.empty()) continue;
     ATTACCA_TRY(std::vector<CudaStep> steps,

@@ -29,6 +29,7 @@ import torch
 
 from .._errors import Error
 from .._plan import Decision
+from .._problems import kept_workers
 from ._compare import (
     Around,
     Run,
@@ -271,7 +272,8 @@ def _measure(groups: Sequence[_Group], launched: set[int], run: Run, decide: Dec
         return _Chosen(decide(group.region, 0.0 if group.is_together else seconds), seconds == 0)
 
     choices: dict[_Group, Future[_Chosen]] = {}
-    with ThreadPoolExecutor(_WORKERS) as pool:
+    # The timing processes end before the threads that started them.
+    with ThreadPoolExecutor(_WORKERS) as pool, kept_workers():
         # A group that is launched together waits for others, which must not wait for its thread.
         for group in sorted(groups, key=lambda group: group.is_together):
             choices[group] = pool.submit(choose, group)
