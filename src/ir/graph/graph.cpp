@@ -210,32 +210,32 @@ Result<int64_t> normalise_axis(int64_t axis, int64_t rank, std::string_view op) 
 
 namespace {
 
-std::string first_unknown(const std::vector<std::string>& known,
-                          const std::vector<std::string>& symbols) {
-  for (const std::string& symbol : symbols)
-    if (std::find(known.begin(), known.end(), symbol) == known.end()) return symbol;
-  return {};
-}
-
-// A symbol that no input's shape has can be given no value.
-Status verify_symbols(const std::vector<std::string>& known, const Node& node,
+Status verify_symbols(const std::set<std::string>& known, const Node& node,
                       const std::string& where) {
   std::vector<std::string> symbols;
-  for (const Dim& dim : node.type.shape) dim.collect_symbols(symbols);
+  for (const std::vector<Dim>* dims : {&node.type.shape, &node.type.strides})
+    for (const Dim& dim : *dims) dim.collect_symbols(symbols);
   if (node.op == Op::Kernel) node.get<KernelAttrs>().call.collect_symbols(symbols);
   if (node.op == Op::Slice)
     for (const SliceRange& range : node.get<SliceAttrs>().ranges)
       for (const Dim* bound : {&range.begin, &range.end}) bound->collect_symbols(symbols);
-  const std::string unknown = first_unknown(known, symbols);
-  if (unknown.empty()) return {};
-  return fail(fmt::format("no input has a dimension {}", unknown), where,
-              "use the symbols of the inputs' shapes");
+  return check_known(known, symbols, where);
 }
 
 }  // namespace
 
-std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols) {
-  return first_unknown(graph.symbols(), symbols);
+std::set<std::string> known_symbols(const Graph& graph) {
+  const std::vector<std::string> symbols = graph.symbols();
+  return {symbols.begin(), symbols.end()};
+}
+
+Status check_known(const std::set<std::string>& known, const std::vector<std::string>& symbols,
+                   const std::string& where) {
+  for (const std::string& symbol : symbols)
+    if (!known.contains(symbol))
+      return fail(fmt::format("no input has a dimension {}", symbol), where,
+                  "use the symbols of the inputs' shapes");
+  return {};
 }
 
 Status verify(const Graph& graph) {
@@ -243,10 +243,11 @@ Status verify(const Graph& graph) {
     return fail(fmt::format("graph {} has no outputs", graph.name), graph.name, "return a value");
   ATTACCA_TRY_VOID(check_name(graph.name));
   for (const Output& output : graph.outputs()) ATTACCA_TRY_VOID(check_name(output.name));
-  const std::vector<std::string> symbols = graph.symbols();
+  const std::set<std::string> symbols = known_symbols(graph);
   for (uint32_t id = 0; id < graph.size(); ++id) {
     const Node& node = graph.nodes()[id];
     const std::string where = node.name.empty() ? fmt::format("node {}", id) : node.name;
+    ATTACCA_TRY_VOID(verify_symbols(symbols, node, where));
     if (node.op == Op::Input) continue;
     if (node.op == Op::Constant) {
       if (node.literal.has_value() == (node.tensor != nullptr))
@@ -274,7 +275,6 @@ Status verify(const Graph& graph) {
       return fail(fmt::format("{} has type {} but computes {}", name(node.op), to_string(node.type),
                               to_string(inferred->type)),
                   where);
-    ATTACCA_TRY_VOID(verify_symbols(symbols, node, where));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -115,8 +116,10 @@ Graph without_dead_nodes(const Graph& graph);
 // the error.
 Result<int64_t> normalise_axis(int64_t axis, int64_t rank, std::string_view op = {});
 
-// The first of these symbols that no input's shape has; empty: it has all of them.
-std::string unknown_symbol(const Graph& graph, const std::vector<std::string>& symbols);
+std::set<std::string> known_symbols(const Graph& graph);  // Graph::symbols()
+// A symbol that no input's shape has can be given no value.
+Status check_known(const std::set<std::string>& known, const std::vector<std::string>& symbols,
+                   const std::string& where);
 
 // Checks every invariant of a graph, wherever it comes from. A graph that Graph::add built holds
 // them.

@@ -68,7 +68,16 @@ Status Parser::header() {
     ATTACCA_TRY_VOID(input());
     if (!accept(",")) break;
   }
-  return close(")", open);
+  ATTACCA_TRY_VOID(close(")", open));
+  known_symbols_ = known_symbols(graph_);
+  return check_strides();
+}
+
+// A stride's symbols are those of shapes, of any input.
+Status Parser::check_strides() const {
+  for (const auto& [name, definition] : names_)
+    ATTACCA_TRY_VOID(check_symbols(definition.offset, graph_.type(definition.value).strides));
+  return {};
 }
 
 // input := name ':' type

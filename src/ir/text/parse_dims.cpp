@@ -110,10 +110,9 @@ Status Parser::check_symbols(size_t offset, std::span<const Dim> dims) const {
 
 // In a text without a header, the inputs do not declare the symbols.
 Status Parser::check_symbols(size_t offset, const std::vector<std::string>& symbols) const {
-  if (symbols.empty() || free_type_ != nullptr || foreign_ != nullptr) return {};
-  if (const std::string unknown = unknown_symbol(graph_, symbols); !unknown.empty())
-    return source_.fail(offset, fmt::format("no input has a dimension {}", unknown),
-                        "use the symbols of the inputs' shapes");
+  if (free_type_ != nullptr || foreign_ != nullptr) return {};
+  Status known = check_known(known_symbols_, symbols, {});
+  if (!known) return source_.place(offset, std::move(known).error());
   return {};
 }
 

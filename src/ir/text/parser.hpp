@@ -41,6 +41,7 @@ class Parser {
 
   // parse.cpp: the graph and its statements.
   Status header();
+  Status check_strides() const;
   Status input();
   Result<Type> type();
   Status statement();
@@ -145,7 +146,8 @@ class Parser {
   int nesting_ = 0, size_nesting_ = 0;
   Graph graph_;
   std::unordered_map<std::string, Definition> names_;
-  Error failure_;  // of the expression that failed
+  std::set<std::string> known_symbols_;  // of the header
+  Error failure_;                        // of the expression that failed
   ForeignCalls* foreign_ = nullptr;
   const Type* free_type_ = nullptr;  // of free names; nullptr: a free name is an error
 };
