@@ -1,4 +1,5 @@
 """attacca.matmul on numpy arrays, torch tensors and other tensors that speak DLPack."""
+import ctypes
 import unittest
 
 import ml_dtypes
@@ -155,6 +156,14 @@ class Results(unittest.TestCase):
         got = attacca.matmul(Spoken(A), Spoken(W.T), TAIL, bias=Spoken(BIAS), res=Spoken(RES))
         self.assertIsInstance(got, np.ndarray)
         self.close(got)
+
+    def test_buffers_without_strides(self):
+        a, out = (ctypes.c_float * 24 * 17)(), (ctypes.c_float * 40 * 17)()
+        np.ctypeslib.as_array(a)[:] = A
+        want = A.astype(np.float64) @ W.T
+        self.close(attacca.matmul(a, W.T), expected=want)
+        self.assertIs(attacca.matmul(a, W.T, out=out), out)
+        self.close(np.ctypeslib.as_array(out), expected=want)
 
     def test_results_of_the_array_api_are_of_its_kind(self):
         got = attacca.matmul(Standard(A), W.T, TAIL, bias=BIAS, res=RES)

@@ -322,6 +322,17 @@ def _immutable(tensor: Any) -> bool:
         return False
 
 
+def _with_strides(tensor: Any) -> Any:
+    """A memoryview of a buffer, whose own strides may be absent, as those of ctypes are; of what
+    speaks DLPack, the object itself."""
+    if hasattr(tensor, "__dlpack__"):
+        return tensor
+    try:
+        return memoryview(tensor)
+    except TypeError:
+        return tensor
+
+
 class Dlpack(_Host, _Unknown):
     """Any other tensor with ``__dlpack__`` or the buffer protocol, on the CPU.
 
@@ -342,7 +353,7 @@ class Dlpack(_Host, _Unknown):
             raise Error(f"{type(tensor).__name__} cannot be written", where,
                         "give an array that can be, or leave out out=")
         try:
-            view = (_core.writable_view if writable else _core.view)(tensor)
+            view = (_core.writable_view if writable else _core.view)(_with_strides(tensor))
         except (TypeError, BufferError):
             readable = "a tensor" if not writable else "a writable tensor"
             raise Error(f"{type(tensor).__name__} is not {readable}", where,
