@@ -186,6 +186,20 @@ class Meaning(unittest.TestCase):
                               x.bfloat16(), x.double(), (x.int() // 2) % 3), x)
         self.check(lambda x: x.bool(), NANS)
 
+    def cast_to(self, dtype):
+        return lambda x: x.astype(dtype)
+
+    def test_names_of_dtypes_are_numpys(self):
+        for dtype in ["float", "int", "half", "single", "double", "f2", "f4", "f8", "i1", "u1",
+                      "i4", "i8", "<f8", "=f4", "?", float, int, np.float32, np.dtype("i4"), None]:
+            with self.subTest(dtype):
+                self.check(self.cast_to(dtype), np.abs(X3.numpy()) * 50)
+        for dtype in ["u8", "f16", ">f4", "complex", "S4"]:  # numpy has them, and no others do
+            with self.subTest(dtype), self.assertRaisesRegex(attacca.Error, "a cast to"):
+                attacca.fuse(self.cast_to(dtype))(X3.numpy())
+        self.assertEqual(attacca.fuse(self.cast_to("bf16"))(X3.numpy()).dtype.name,
+                         "bfloat16")
+
     def at(self, index):
         return lambda x: x[index] * 2
 

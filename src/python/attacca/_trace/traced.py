@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import Any
 
 from .. import _frameworks
-from .._arguments import LONG_NAMES
+from .._arguments import LONG_NAMES, SHORT_NAMES
 from .._errors import Error
 from .._functions.parts import slice_size
 from .._functions.values import Extent
@@ -23,19 +23,26 @@ from .shape import Shape
 from .trace_call import numpy_dtype
 
 # Names of dtypes in numpy, in torch and in the text form.
-_DTYPES = {name: short for short, name in LONG_NAMES.items()}
-_DTYPES |= {short: short for short in LONG_NAMES} | {"float": "f32", "double": "f64",
-                                                             "half": "f16", "int": "s32",
-                                                             "long": "s64"}
-# Python's types as numpy's dtypes.
-_PYTHON = {float: "f64", int: "s64", bool: "bool"}
+_DTYPES = SHORT_NAMES | {short: short for short in LONG_NAMES}
+# Python's types as numpy's and torch's dtypes.
+_PYTHON = {"float": "f64", "int": "s64", "bool": "bool"}
 
 
 def _dtype_name(dtype: Any) -> str | None:
-    if dtype in _PYTHON:
-        return _PYTHON[dtype]
+    if isinstance(dtype, type) and dtype.__module__ == "builtins":
+        return _PYTHON.get(dtype.__name__)
+    if not getattr(dtype, "isnative", True):
+        return None
     text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     return _DTYPES.get(text.removeprefix("torch."))
+
+
+def _as_numpy_reads(dtype: Any) -> Any:
+    """numpy's dtype for what ``astype`` was given; what is none for numpy, unchanged."""
+    try:
+        return sys.modules["numpy"].dtype(dtype)
+    except (KeyError, TypeError, ValueError):
+        return dtype
 
 
 class Traced:
@@ -229,7 +236,7 @@ class Traced:
         if casting != "unsafe":
             raise Error(f"astype: the argument casting={casting!r}", self._text,
                         "leave that argument out")
-        return self._cast(dtype)
+        return self._cast(_as_numpy_reads(dtype))
 
     @property
     def __dlpack_device__(self) -> Any:
@@ -275,8 +282,8 @@ class Traced:
 
 
 # torch's methods that cast.
-_CASTS = {name: _DTYPES[name] for name in ("float", "half", "bfloat16", "double", "int", "long",
-                                          "bool")} | {"char": "s8", "byte": "u8"}
+_CASTS = {"float": "f32", "half": "f16", "bfloat16": "bf16", "double": "f64", "int": "s32",
+          "long": "s64", "bool": "bool", "char": "s8", "byte": "u8"}
 
 
 def _casts() -> None:
