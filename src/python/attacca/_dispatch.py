@@ -144,6 +144,12 @@ def unwatched() -> Iterator[None]:
         yield
 
 
+def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, of which Dynamo compiles nothing, nor of what it calls."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return function if dynamo is None else dynamo.disable(function)
+
+
 def without_memory(tensor: Any, where: str) -> int:
     """The address to use for a tensor without memory: 0, since the call will be dispatched.
 

@@ -207,7 +207,8 @@ class Fused:
     def _compiled(self, frameworks: tuple[str, ...], device: str, bound: Bound,
                   owner: Any = None) -> tuple[_Made, list[Read]]:
         with _dispatch.unwatched():
-            text, returned, reads = self._trace(frameworks, device, bound, owner)
+            text, returned, reads = _dispatch.uncompiled(self._trace)(frameworks, device, bound,
+                                                                      owner)
         plan = compile_graph(text, **{"device": device, **self._options})
         return _Made(plan, None if returned.is_plan_result() else returned), reads
 
