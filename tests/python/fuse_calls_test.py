@@ -142,6 +142,25 @@ class Calls(unittest.TestCase):
                 attacca.fuse(read).__get__(block)(X)
         self.assertEqual(block.seen, [])
 
+    def test_generators_of_random_numbers_are_refused(self):
+        noisy = attacca.fuse(lambda x, rng: x + rng.normal())
+        block = Block()
+        read = attacca.fuse(lambda self, x: x + self.rng.normal()).__get__(block)
+        for rng in (np.random.default_rng(0), np.random.RandomState(0), torch.Generator()):
+            block.rng = rng
+            for call in (lambda: noisy(X, rng), lambda: noisy(X, rng=rng), lambda: read(X)):
+                with self.assertRaisesRegex(attacca.Error, "rng is a generator.*outside"):
+                    call()
+
+    def test_dtypes_and_functions_are_constants(self):
+        x = X.numpy()
+        for dtype in (np.dtype("f8"), np.dtype("i4")):
+            self.check(lambda x, dtype: x.astype(dtype), x, dtype)
+        for dtype in (torch.float64, torch.int32):
+            self.check(lambda x, dtype: x.to(dtype), X, dtype)
+        self.check(lambda x, function: function(x), x, np.exp)
+        self.check(lambda x, scale: x * scale, x, np.float32(2))
+
     def test_bound_methods_and_objects_are_read_again(self):
         block = Block()
         method, called = attacca.fuse(block.scaled), attacca.fuse(block)

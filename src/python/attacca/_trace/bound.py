@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .. import _frameworks
 from .._errors import Error
-from .method import is_constant
+from .method import check_not_random, is_constant
 from .structure import Structure, is_branch, put_together, taken_apart
 
 _usual: weakref.WeakSet[type] = weakref.WeakSet()  # classes whose operators are the framework's
@@ -110,7 +110,7 @@ def _is_constant(value: Any) -> bool:
 
 
 def _check_class(tensor: Any, name: str) -> None:
-    """Refuses tensors whose class gives operators another meaning.
+    """Refuses tensors whose class gives operators another meaning, and what draws random numbers.
 
     Raises:
         Error: It is one.
@@ -118,6 +118,7 @@ def _check_class(tensor: Any, name: str) -> None:
     kind = type(tensor)
     if kind in _usual:
         return
+    check_not_random(tensor, name)
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     unusual = numpy is not None and isinstance(tensor, numpy.matrix)
     if torch is not None and isinstance(tensor, torch.Tensor):

@@ -13,6 +13,9 @@ from .._frameworks import View
 from .traced import Recorder, Traced, frameworks_of
 
 _FIXED = (types.FunctionType, types.ModuleType, type, bytes, complex, range, enum.Enum)
+# Classes of frameworks whose objects do not change.
+_FIXED_NAMES = {"numpy.generic", "numpy.dtype", "numpy.ufunc", "torch.dtype", "torch.device",
+                "torch.layout", "torch.memory_format", "torch.qscheme"}
 
 
 class _Absent:
@@ -99,6 +102,7 @@ class Owner:
         path, value = (*path, name), getattr(target, name, _Absent)
         if _frameworks.is_tensor(value):
             return reader.tensor(path, value)
+        check_not_random(value, ".".join(("self", *path)))
         reader.note(path, value)
         if value is _Absent:
             return getattr(target, name)  # raises what the class raises
@@ -142,8 +146,23 @@ def is_constant(value: Any) -> bool:
             or isinstance(value, frozenset) and all(map(is_constant, value))
             or isinstance(value, types.BuiltinFunctionType)
             and isinstance(value.__self__, (types.ModuleType, type, type(None)))
-            or type(value).__module__.partition(".")[0] in ("numpy", "torch")
-            and type(value).__hash__ is not None and not hasattr(value, "__dict__"))
+            or any(_name_of(base) in _FIXED_NAMES for base in type(value).__mro__))
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__name__}"
+
+
+def check_not_random(value: Any, name: str) -> None:
+    """Refuses a generator of random numbers, of which a trace would keep the first ones.
+
+    Raises:
+        Error: It is one.
+    """
+    kind = _name_of(type(value))
+    if kind == "torch._C.Generator" or kind.startswith("numpy.random."):
+        raise Error(f"{name} is a generator of random numbers", name,
+                    "draw them outside, and pass them as a tensor")
 
 
 def identity(value: Any) -> Any:
