@@ -409,7 +409,12 @@ class Composed(unittest.TestCase):
                 torch.einsum("mk,nk->mn", row, x), F.cosine_similarity(x, row), x.flatten() @ \
                 x.reshape(-1)
 
-        heads_of, rows_of, shaped_of = map(attacca.fuse, (heads, rows, shaped))
+        def extremes(x: "[M, 8]"):
+            return *x.max(0), *x.min(0, keepdim=True), x.argmax(0), x.argmin(0, keepdim=True), \
+                x[:, 1].argmax(), x.argmax(1)
+
+        heads_of, rows_of, shaped_of, extremes_of = map(attacca.fuse,
+                                                        (heads, rows, shaped, extremes))
         for size in (1, 3, 6):
             x, w = torch.randn(2, size, 8), torch.randn(8, 2, 3)
             torch.testing.assert_close(heads_of(x, w), heads(x, w))
@@ -417,6 +422,8 @@ class Composed(unittest.TestCase):
             torch.testing.assert_close(rows_of(*given), rows(*given))
             given = torch.randn(size, 8), torch.randn(1, 8)
             torch.testing.assert_close(shaped_of(*given), shaped(*given))
+            x[0][-1, 1] = math.nan
+            torch.testing.assert_close(extremes_of(x[0]), extremes(x[0]), equal_nan=True)
 
     def test_a_tensor_as_an_index(self):
         for convert in (lambda t: t, lambda t: t.numpy()):
@@ -435,12 +442,23 @@ class Composed(unittest.TestCase):
         def repeated(x: "[M, 8]"):
             return x.repeat(2, 1)
 
+        def place(x: "[M, 8]"):
+            return x.argmax()
+
+        def picked(x: "[M, 8]", i):
+            return x.gather(0, i)
+
+        def halves(x: "[M, 8]"):
+            return x.chunk(2)
+
         def normalised(x, mean, variance):
             return F.batch_norm(x, mean, variance, training=True)
 
         x, row = torch.randn(3, 8), torch.ones(8)
         for reason, function, given in [
                 ("symbolic", repeated, [x]), ("training", normalised, [x, row, row]),
+                ("symbolic", place, [x]), ("symbolic", picked, [x, torch.zeros(1, 8).long()]),
+                (r"2 equal parts, at line \d of halves.text", halves, [x.repeat(2, 1)]),
                 ("diagonal", lambda x: torch.einsum("ii->i", x), [x[:, :3]]),
                 ("equation", lambda x: torch.einsum("mk,kn", x), [x]),
                 ("where", lambda x: x[x > 0], [x]),

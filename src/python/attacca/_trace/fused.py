@@ -209,7 +209,14 @@ class Fused:
         with _dispatch.unwatched():
             text, returned, reads = _dispatch.uncompiled(self._trace)(frameworks, device, bound,
                                                                       owner)
-        plan = compile_graph(text, **{"device": device, **self._options})
+        try:
+            plan = compile_graph(text, **{"device": device, **self._options})
+        except Error as error:
+            if not error.where.startswith("<text>:"):
+                raise
+            line = error.where.split(":")[1]
+            raise Error(error.what, f"line {line} of {self.__name__}.text(...)",
+                        error.fix) from None
         return _Made(plan, None if returned.is_plan_result() else returned), reads
 
     def _type(self, name: str, view: _frameworks.View) -> str:

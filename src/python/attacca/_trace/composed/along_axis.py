@@ -12,7 +12,7 @@ from ..._functions.values import FLOATS, INTEGERS, fixed, integers, literal
 from ..._functions.views import concatenated
 from .table import Composer, composes
 
-_NOWHERE = 1 << 62  # a place that no tensor has, which a gather reports
+_NOWHERE = 1 << 62  # a place that no tensor has: behind all others, and an error of gather
 
 # ---- Extremes
 
@@ -30,7 +30,7 @@ def _extreme_with_place(call: Composer, x: Any, axis: int, op: str,
     if dtype in FLOATS:
         found = found | (x != x)
     counting = _counting(call, x, axis)
-    text = f"where({call.text(found)}, {call.text(counting)}, {call.extent_text(extent)})"
+    text = f"where({call.text(found)}, {call.text(counting)}, {_NOWHERE})"
     places = call.reduce("reduce_min", call.keep(text, "s64", call.sizes(x)), axis, keepdim)
     return call.cast(call.reshaped(best, list(call.sizes(places))), dtype), places
 
@@ -40,6 +40,8 @@ def _counting(call: Composer, x: Any, axis: int) -> Any:
     sizes: list[int] = [1] * len(call.sizes(x))
     sizes[axis] = call.sizes(x)[axis]
     extent = call.extent_text(sizes[axis])
+    if extent == "-1":  # several axes as one
+        raise Refused("places within axes whose sizes are symbolic")
     return call.reshaped(call.keep(f"arange([0, {extent}])", "s64", [sizes[axis]]), sizes)
 
 
@@ -97,7 +99,7 @@ def _taken_along(call: Composer, x: Any, axis: int, index: Any) -> Any:
     if call.dtype(index) not in (INTEGERS if call.framework == "numpy" else ("s32", "s64")):
         raise Refused(f"an index of dtype {call.dtype(index)}")
     sizes, shape = call.sizes(x), call.sizes(index)
-    extent, index = call.extent_text(sizes[axis]), call.cast(index, "s64")
+    extent, index = fixed(sizes[axis], "an index"), call.cast(index, "s64")
     if call.framework == "numpy":  # a negative index counts from the end
         at = call.text(index)
         index = call.keep(f"where({at} < 0, {at} + {extent}, {at})", "s64", shape)
