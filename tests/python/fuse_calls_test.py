@@ -347,6 +347,16 @@ class Calls(unittest.TestCase):
         for x in (X, X.bfloat16(), torch.arange(6).view(2, 3)):
             self.check(asked, x)
 
+    def test_attributes_that_tensors_may_have(self):
+        for x in (X, X.numpy()):
+            for name in ("alpha", "unsqueeze", "mean"):
+                self.check(lambda x, name: x * (2 if hasattr(x, name) else 3), x, name)
+            self.check(lambda x: x * getattr(x, "alpha", 2), x)
+            with self.assertRaisesRegex(attacca.Error, "sofmax is no attribute.*mean softmax"):
+                attacca.fuse(lambda x: x.sofmax(-1))(x)
+        with self.assertRaisesRegex(attacca.Error, "requires_grad is not known"):
+            attacca.fuse(lambda x: x if hasattr(x, "requires_grad") else x * 2)(X)
+
     def test_ways_to_ask_for_a_class(self):
         @functools.singledispatch
         def dispatched(x):

@@ -1,4 +1,4 @@
-"""The exception that bad input raises, and its kind for a missing package."""
+"""The exception that bad input raises, and its kinds that are exceptions of Python's, too."""
 
 
 class Error(ValueError):
@@ -30,3 +30,7 @@ class Error(ValueError):
 
 class MissingModule(Error, ImportError):
     """A Python package that a part of Attacca needs is not installed. Also an ``ImportError``."""
+
+
+class MissingAttribute(Error, AttributeError):
+    """An attribute that an object does not have: ``hasattr`` is false of it."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from .. import _frameworks
 from .._arguments import LONG_NAMES, SHORT_NAMES
-from .._errors import Error
+from .._errors import Error, MissingAttribute
 from .._functions.parts import slice_size
 from .._functions.values import Extent
 from .calls import OPERATORS, call_method, call_numpy, call_torch, is_known, unknown
@@ -252,9 +252,12 @@ class Traced:
         return call_method(self._record, "mT", (self,), {})
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name in Traced.__slots__:
+            raise AttributeError(name)
+        if not self._record.tensors_have(name):
+            raise MissingAttribute(f"{name} is no attribute of the call's tensors", name,
+                                   unknown(name).fix)
         if not is_known(name, "torch") and not is_known(name, "numpy"):
-            if name.startswith("__"):
-                raise AttributeError(name)
             raise unknown(name)
         return lambda *args, **keywords: call_method(self._record, name, (self, *args), keywords)
 
@@ -385,6 +388,10 @@ def asked_for_types() -> Iterator[None]:
                 builtins.isinstance = _isinstance
 
 
+# The classes of the tensors whose framework is called so, by module.
+_CLASSES = {"torch": [("torch", "Tensor")], "numpy": [("numpy", "ndarray"), ("cupy", "ndarray")]}
+
+
 class Recorder:
     """Records calls as statements, or (``inline``) as one expression.
 
@@ -433,6 +440,13 @@ class Recorder:
 
     def is_of_torch(self) -> bool:
         return self.frameworks == ["torch"] and not self.foreign
+
+    def tensors_have(self, name: str) -> bool:
+        """Whether a class of the tensors that stand-ins are for has an attribute; of tensors of
+        other frameworks, always."""
+        return self.foreign or any(
+            module in sys.modules and hasattr(getattr(sys.modules[module], kind), name)
+            for framework in self.frameworks for module, kind in _CLASSES[framework])
 
     def framework_type(self) -> Any:
         """The class of the tensors that stand-ins are for."""
