@@ -257,6 +257,30 @@ class Calls(unittest.TestCase):
                     attacca.fuse(function)(x)
                 self.assertEqual(x.tolist(), [5.0, 7.0])
 
+    def test_what_needs_elements_is_refused(self):
+        def delete(x):
+            del x[0]
+
+        def name(x):
+            x.label = "hidden"
+
+        def forget(x):
+            del x.label
+        for reason, function in [
+                ("writes to", delete), ("sets label", name), ("deletes label", forget),
+                ("reads a tensor's value", lambda x: f"{x:.2f}"), ("operator round", round),
+                ("operator trunc", math.trunc), ("operator reversed", lambda x: reversed(x)),
+                ("length of a tensor without axes.*stack", torch.as_tensor),
+                ("without axes.*stack", lambda x: torch.tensor([x.sum(), x.sum()])),
+                ("without a dtype", lambda x: x.type())]:
+            with self.subTest(reason), self.assertRaisesRegex(attacca.Error, reason):
+                attacca.fuse(lambda x, function: function(x))(X, function)
+        read = attacca.fuse(lambda self, x: x * type(self).scale).__get__(Block())
+        with self.assertRaisesRegex(attacca.Error, r"reads type\(self\).scale.*read self.scale"):
+            read(X)
+        with self.assertRaisesRegex(attacca.Error, "epilogue: too many positional.*accumulator"):
+            attacca.matmul(X, W, lambda: 1)
+
     def test_classes_with_operators_of_their_own(self):
         class Logged(torch.Tensor):
             @classmethod

@@ -32,7 +32,8 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     """
     record = Recorder(frameworks_of(tensors), inline=True)
     operands: dict[str, Any] = {}
-    for name, parameter in list(inspect.signature(function).parameters.items())[1:]:
+    signature = inspect.signature(function)
+    for name, parameter in list(signature.parameters.items())[1:]:
         if name not in views:
             if parameter.default is inspect.Parameter.empty:
                 gate = name.startswith("acc") and name[3:].isdigit()
@@ -44,7 +45,13 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
         operands[name] = Traced(record, f"{operand_role(name, view.shape, columns, lead)}({name})",
                                 view.dtype, view.shape)
     accumulator = Traced(record, "acc", _ACCUMULATORS.get(dtype, "f32"), (*lead, columns))
-    return ", ".join(outputs_text(record, results_of(function(accumulator, **operands))))
+    try:
+        given = signature.bind(accumulator, **operands)
+    except TypeError as error:
+        raise Error(f"the epilogue: {error}", "epilogue",
+                    "take the accumulator first, then operands by name") from None
+    results = function(*given.args, **given.kwargs)
+    return ", ".join(outputs_text(record, results_of(results)))
 
 
 def operand_role(name: str, shape: Sequence[int], columns: int,

@@ -86,7 +86,16 @@ class ReadList(list[Any]):
     __setitem__ = __delitem__ = __iadd__ = __imul__ = append
 
 
-class Owner:
+class _OwnerClass(type):
+    """The class of :class:`Owner`, of which a method reads nothing."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise Error(f"the method reads type(self).{name}", "self", f"read self.{name}")
+
+
+class Owner(metaclass=_OwnerClass):
     """A stand-in for a method's object while the method is traced. To ``isinstance`` and ``super``
     it is of the object's class."""
 

@@ -60,8 +60,20 @@ class Traced:
         """Of the tensors that it stands for, where the function asks for it."""
         return self._record.framework_type() if _is_asked_for() else Traced
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in Traced.__slots__:
+            raise Error(f"the function sets {name} of a tensor", self._text,
+                        "keep it in a variable")
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise Error(f"the function deletes {name} of a tensor", self._text, "leave it there")
+
     def __repr__(self) -> str:
         return f"<tensor {self._text}>"
+
+    def __format__(self, form: str) -> str:
+        return str(self.__bool__() if form else self)
 
     def __bool__(self) -> bool:
         raise Error("the function reads a tensor's value, which is unknown while tracing",
@@ -76,13 +88,17 @@ class Traced:
         raise Error("the function iterates over a tensor", self._text,
                     "take parts with slices, unbind or split")
 
-    def __setitem__(self, index: Any, value: Any) -> None:
+    def __setitem__(self, index: Any, value: Any = None) -> None:
         raise Error("the function writes to a tensor", self._text,
                     "use where(condition, a, b), or concatenate parts")
 
+    __delitem__ = __setitem__
+
     def __len__(self) -> int:
         if not self._sizes:
-            raise TypeError("len() of a tensor without axes")
+            raise Error("the function reads the length of a tensor without axes", self._text,
+                        "use the tensor itself; make one of several with stack, not with "
+                        "torch.tensor")
         length: int = self.shape[0]
         return length
 
@@ -228,7 +244,9 @@ class Traced:
                         "move the tensor before the call")
         return self._cast(dtype)
 
-    def type(self, dtype: Any, non_blocking: bool = False) -> Traced:
+    def type(self, dtype: Any = None, non_blocking: bool = False) -> Traced:
+        if dtype is None:
+            raise Error("type without a dtype", self._text, "read x.dtype")
         return self._cast(dtype)
 
     def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe", subok: bool = True,
@@ -320,6 +338,8 @@ def _operators() -> None:
         setattr(Traced, f"__{name}__", refused(name))
         if not name.startswith("i"):
             setattr(Traced, f"__r{name}__", refused(name))
+    for name in ("round", "trunc", "reversed"):
+        setattr(Traced, f"__{name}__", refused(name))
     Traced.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 
