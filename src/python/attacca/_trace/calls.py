@@ -57,7 +57,8 @@ def call_numpy(record: Record, function: Any, args: Sequence[Any], keywords: dic
     own = getattr(sys.modules["numpy"], name, function)
     if not is_known(name, "numpy") or own is not function:
         raise unknown(name)
-    return _finish(record, name, lambda: _numpy(record, name, function, function, args, keywords))
+    made = _finish(record, name, lambda: _numpy(record, name, function, function, args, keywords))
+    return list(made) if name in ("split", "array_split") else made
 
 
 def call_method(record: Record, name: str, args: Sequence[Any], keywords: dict[str, Any]) -> Any:
