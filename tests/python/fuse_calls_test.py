@@ -88,6 +88,25 @@ class Calls(unittest.TestCase):
         self.assertIs(attacca.fuse(lambda x: {"y": x * 2})(X, out=out), out)
         torch.testing.assert_close(out, X * 2)
 
+    def test_parts_are_a_list_of_numpy_and_a_tuple_of_torch(self):
+        for function in [lambda x: np.split(x, 2), lambda x: np.array_split(x, 3, axis=1),
+                         lambda x: [*np.split(x, [1, 3]), x]]:
+            self.check(function, X.numpy())
+        for function in [lambda x: x.split(2), lambda x: torch.tensor_split(x, 3, dim=1)]:
+            self.check(function, X)
+
+    def test_extremes_of_nothing_are_refused(self):
+        empty = X[:0]
+        for x, function in [(empty, lambda x: x.max()), (empty, lambda x: x.amin(0)),
+                            (empty, lambda x: x.amax((0, 1))), (empty.numpy(), lambda x: x.min()),
+                            (empty.numpy(), lambda x: np.max(x, axis=0))]:
+            with self.assertRaises((RuntimeError, IndexError, ValueError)):
+                function(x)
+            with self.assertRaisesRegex(attacca.Error, "extreme of an axis without elements"):
+                attacca.fuse(function)(x)
+        self.check(lambda x: x.amax(1), empty)
+        self.check(lambda x: x.max(1), empty.numpy())
+
     def test_what_is_given(self):
         def positional(x, w, /, *, scale=1.0):
             return x @ w * scale

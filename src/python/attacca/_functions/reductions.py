@@ -51,7 +51,9 @@ def _mean(call: Call, self: Any, dim: Any = None, keepdim: Any = False, dtype: A
 
 def _extreme(op: str) -> Callable[..., Made]:
     def write(call: Call, self: Any, dim: Any = None, keepdim: Any = False) -> Made:
-        dtype = call.dtype(self)
+        dtype, extents = call.dtype(self), call.sizes(self)
+        if any(type(e) is int and e == 0 for e in (extents[a] for a in _axes(call, self, dim))):
+            raise Refused("the extreme of an axis without elements")
         if dtype in (*FLOATS, "s32", "s64"):
             return reduced(call, op, self, dim, keepdim, dtype)
         made = reduced(call, op, self, dim, keepdim, "s32")
