@@ -465,6 +465,22 @@ class Methods(unittest.TestCase):
         first.shifted = second.shifted.__func__.__get__(first)
         self.same(first(X), first, X, 1)
 
+    def test_what_is_read_through_the_class_is_read_in_each_call(self):
+        class Scaled:
+            factor = 2.0
+
+            def scaled(self, x):
+                return x * self.factor
+
+            @attacca.fuse
+            def run(self, x):
+                fresh = self.__class__().scaled(x)
+                return fresh + self.__class__.factor + self.__class__.scaled(self, x)
+        scaled = Scaled()
+        for factor in (2.0, 5.0, 2.0):
+            Scaled.factor = factor
+            torch.testing.assert_close(scaled.run(X), X * factor + factor + X * factor)
+
     def test_one_plan_serves_objects_that_are_alike(self):
         first, second, other = Layer(), Layer(), Layer(scale=4.0)
         plan = first.forward.plan(X)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .. import _frameworks
 from .._errors import Error
 from .._frameworks import View
-from .traced import Recorder, Traced, frameworks_of
+from .traced import Recorder, Traced, frameworks_of, is_asked_for
 
 _FIXED = (types.FunctionType, types.ModuleType, type, bytes, complex, range, enum.Enum)
 # Classes of frameworks whose objects do not change.
@@ -55,6 +55,13 @@ class Reader:
         if path not in self._noted:
             self._noted.add(path)
             self.reads.append(Read(path, identity(value), False))
+
+    def note_class(self, path: tuple[str, ...], kind: type) -> None:
+        """Notes a class's constants, any of which the method may read of ``self.__class__``."""
+        for name in dir(kind):
+            value = getattr(kind, name, _Absent)
+            if not name.startswith("__") and is_constant(value):
+                self.note((*path, name), value)
 
     def tensor(self, path: tuple[str, ...], value: Any) -> Traced:
         if path in self._tensors:
@@ -107,6 +114,8 @@ class Owner(metaclass=_OwnerClass):
     def __getattribute__(self, name: str) -> Any:
         target, path, reader = object.__getattribute__(self, "_attacca")
         if name == "__class__":
+            if is_asked_for():
+                reader.note_class((*path, name), type(target))
             return type(target)
         path, value = (*path, name), getattr(target, name, _Absent)
         if _frameworks.is_tensor(value):

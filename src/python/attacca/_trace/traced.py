@@ -58,7 +58,7 @@ class Traced:
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
         """Of the tensors that it stands for, where the function asks for it."""
-        return self._record.framework_type() if _is_asked_for() else Traced
+        return self._record.framework_type() if is_asked_for() else Traced
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in Traced.__slots__:
@@ -375,11 +375,12 @@ def _asked_isinstance(value: Any, classes: Any, /) -> bool:
 
 
 # Instructions that read an object's __class__ for Python code: x.__class__, and match's patterns.
-_READERS = {dis.opmap[name] for name in ("LOAD_ATTR", "MATCH_CLASS")}
+_READERS = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "MATCH_CLASS")
+            if name in dis.opmap}
 
 
-def _is_asked_for() -> bool:
-    """Whether the property that calls this is read by isinstance, or by Python code itself."""
+def is_asked_for() -> bool:
+    """Whether what calls this, a ``__class__``, is read by isinstance, or by Python code."""
     if getattr(_asking, "now", False):
         return True
     frame = sys._getframe(2)
