@@ -50,6 +50,20 @@ class Block:
     fused = attacca.fuse(activated)
 
 
+def wrapped_by(call):
+    """A decorator of functools.wraps; ``call`` takes the function and the arguments."""
+    def decorate(function):
+        @functools.wraps(function)
+        def passed(*args, **kwargs):
+            return call(function, *args, **kwargs)
+
+        @functools.wraps(function)
+        def named(x, y, s=3.0):
+            return call(function, x, y, s=s)
+        return passed, named
+    return decorate
+
+
 class Calls(unittest.TestCase):
     def compare(self, got, want):
         """Results of the same structure and values."""
@@ -371,6 +385,54 @@ class Calls(unittest.TestCase):
         self.compare(fused(X), X * 2)
         factors[0] = 7.0
         self.compare(fused(X), X * 7)
+
+    def test_wrappers(self):
+        def scaled(x: Annotated[torch.Tensor, "f32[M, 8]"], w, s=1.0):
+            return x @ w * s
+
+        def halved(function, *args, **kwargs):
+            return function(*args, **{"s": 0.5, **kwargs})
+
+        def exchanged(function, w, x, **kwargs):
+            return function(x, w, **kwargs)
+
+        def injected(function, x, y, s=None):
+            return function(x, y, 2.0)
+        passed, named = wrapped_by(halved)(scaled)
+        for function in (passed, named, *wrapped_by(injected)(scaled)):
+            self.check(function, X, W)
+            self.check(function, X, W, s=2.0)
+        self.check(passed, X, w=W)
+        self.check(passed, w=W, x=X)
+        self.check(named, X, y=W)
+        for function in wrapped_by(exchanged)(lambda x, y, s=1.0: x @ y * s):
+            self.check(function, W, X)
+        # The names and annotations of what passes all its arguments on.
+        plan = attacca.fuse(passed).plan(X, W)
+        self.assertEqual(([each.name for each in plan.inputs], plan.symbols), (["x", "w"], ("M",)))
+        with self.assertRaisesRegex(attacca.Error, "multiple values for x"):
+            attacca.fuse(passed)(X, W, x=X)
+        epilogue, _ = wrapped_by(halved)(lambda acc, bias, s=1.0: acc * s + bias)
+        torch.testing.assert_close(attacca.matmul(X, W, epilogue, bias=W[0]), X @ W * 0.5 + W[0])
+
+    def test_methods_with_wrappers(self):
+        def tripled(function):
+            @functools.wraps(function)
+            def inner(self, *args, **kwargs):
+                return function(self, *args, s=3.0, **kwargs)
+            return inner
+
+        class Scaled:
+            factor = 2.0
+
+            def plain(self, x, w, s=1.0):
+                return x @ w * (s * self.factor)
+            passed = wrapped_by(lambda function, *args: function(*args, s=3.0))(plain)[0]
+            inner = tripled(plain)
+        for function in (Scaled.passed, Scaled.inner):
+            method = attacca.fuse(function).__get__(Scaled())
+            torch.testing.assert_close(method(X, W), X @ W * 6)
+            self.assertEqual([each.name for each in method.plan(X, W).inputs], ["x", "w"])
 
     def test_one_tensor_given_twice(self):
         def both(x, y):

@@ -151,13 +151,33 @@ def function(value: Any, where: str) -> Callable[..., Any]:
     """A function whose signature ``inspect`` can read."""
     if callable(value) and not isinstance(value, type):
         try:
-            inspect.signature(value)
+            signature(unwrapped(value))
         except (TypeError, ValueError):
             pass
         else:
             return cast("Callable[..., Any]", value)
     raise Error(f"{where} is {shown(value)}", where,
                 "give a function of tensors, written in Python")
+
+
+def signature(function: Callable[..., Any]) -> inspect.Signature:
+    """A function's own signature: of a wrapper, which functools.wraps made look like another
+    function, what the wrapper takes."""
+    try:
+        return inspect.signature(function, follow_wrapped=False)
+    except ValueError:  # an object in C, such as that of functools.lru_cache
+        return inspect.signature(function)
+
+
+def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function whose parameters have names for what a call gives: the function itself, or what
+    it wraps if it takes ``(*args, **kwargs)``, at most after that function's first parameters."""
+    wrapped, own = getattr(function, "__wrapped__", None), signature(function).parameters.values()
+    variadic = [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]
+    if wrapped is None or [each.kind for each in [*own][-2:]] != variadic:
+        return function
+    inner, first = unwrapped(wrapped), [each.name for each in [*own][:-2]]
+    return inner if [*signature(inner).parameters][:len(first)] == first else function
 
 
 def flag(value: Any, where: str) -> bool:

@@ -110,7 +110,8 @@ def check_free(function: Callable[..., Any], epilogue: Any) -> None:
     if isinstance(epilogue, str):
         names = list(roles(epilogue))
     elif callable(epilogue):
-        given = inspect.signature(_arguments.function(epilogue, "epilogue")).parameters
+        named = _arguments.unwrapped(_arguments.function(epilogue, "epilogue"))
+        given = _arguments.signature(named).parameters
         names = [name for name, parameter in list(given.items())[1:]
                  if parameter.default is inspect.Parameter.empty]
     else:

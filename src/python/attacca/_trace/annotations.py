@@ -1,12 +1,11 @@
 """Reads types of the text form from the annotations of a function's parameters."""
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable
 from typing import Annotated, Any, get_args, get_origin
 
-from .._arguments import LONG_NAMES
+from .._arguments import LONG_NAMES, signature, unwrapped
 from .._errors import Error
 
 # "bf16[M, 4096]" or "[M, K]".
@@ -23,8 +22,8 @@ def declared(function: Callable[..., Any]) -> dict[str, str]:
     Raises:
         Error: An annotation looks like a type of the text form, but its dtype is none.
     """
-    found = {}
-    for name, parameter in inspect.signature(function).parameters.items():
+    found, function = {}, unwrapped(function)
+    for name, parameter in signature(function).parameters.items():
         for text in _texts(parameter.annotation, getattr(function, "__globals__", {})):
             text = text.strip("\"' ")
             if _TYPE.fullmatch(text):

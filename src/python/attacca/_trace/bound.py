@@ -6,14 +6,51 @@ import sys
 import types
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _frameworks
+from .._arguments import signature, unwrapped
 from .._errors import Error
 from .method import check_not_random, is_constant
 from .structure import Structure, is_branch, put_together, taken_apart
 
 _usual: weakref.WeakSet[type] = weakref.WeakSet()  # classes whose operators are the framework's
+
+
+class Signature(NamedTuple):
+    """What a function takes.
+
+    Attributes:
+        own: Its parameters.
+        names: Of a wrapper of ``(*args, **kwargs)``, the parameters of the function that it wraps,
+            by their places: {"args[0]": "x", "kwargs[x]": "x"}.
+    """
+
+    own: inspect.Signature
+    names: dict[str, str]
+
+    @classmethod
+    def of(cls, function: Callable[..., Any]) -> Signature:
+        own, inner = signature(function), unwrapped(function)
+        if inner is function:
+            return cls(own, {})
+        *first, args, kwargs = own.parameters
+        names = {}
+        for i, each in enumerate([*signature(inner).parameters.values()][len(first):]):
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD):
+                names[f"{args}[{i}]"] = each.name
+            if each.kind in (each.KEYWORD_ONLY, each.POSITIONAL_OR_KEYWORD):
+                names[f"{kwargs}[{each.name}]"] = each.name
+        return cls(own, names)
+
+    def name(self, place: str) -> str:
+        """What a part of the arguments is called; that of a list within them likewise."""
+        first, bracket, rest = place.partition("]")
+        return self.names.get(first + bracket, first + bracket) + rest
+
+    def has(self, name: str) -> bool:
+        return name in self.own.parameters or name in self.names.values()
 
 
 class Bound(NamedTuple):
@@ -31,26 +68,26 @@ class Bound(NamedTuple):
     constants: dict[str, Any]
     nested: dict[str, tuple[Structure, tuple[str, ...]]]
 
-    def arguments(self, signature: inspect.Signature, stand_ins: dict[str, Any],
+    def arguments(self, own: inspect.Signature, stand_ins: dict[str, Any],
                   owner: Any) -> inspect.BoundArguments:
         """The arguments with stand-ins for tensors; ``owner``: that of a method's object."""
         leaves = {**self.constants, **stand_ins}
         given: OrderedDict[str, Any] = OrderedDict()
-        for name in signature.parameters:
+        for name in own.parameters:
             if name in self.nested:
                 structure, names = self.nested[name]
-                given[name] = put_together(structure, map(leaves.get, names))
+                given[name] = put_together(structure, (leaves.get(each, owner) for each in names))
             else:
                 given[name] = leaves[name] if name in leaves else owner
-        return inspect.BoundArguments(signature, given)
+        return inspect.BoundArguments(own, given)
 
 
-def bind(signature: inspect.Signature, function: str, args: Any, keywords: Any,
+def bind(takes: Signature, function: str, args: Any, keywords: Any,
          owner: Any = None) -> Bound:
     """Binds the arguments of a call.
 
     Args:
-        signature: Of the function.
+        takes: What the function takes.
         function: Its name.
         args: Arguments by position.
         keywords: Arguments by name.
@@ -60,21 +97,26 @@ def bind(signature: inspect.Signature, function: str, args: Any, keywords: Any,
         Error: The signature does not take them; a tensor cannot be used.
     """
     try:
-        given = signature.bind(*args, **keywords)
+        given = takes.own.bind(*args, **keywords)
     except TypeError as error:
         raise Error(f"{function}(): {error}", function, "give each argument") from None
     given.apply_defaults()
-    if owner is not None:
-        del given.arguments[next(iter(signature.parameters))]
+    first = next(iter(takes.own.parameters.values()), None)
+    if owner is not None and first is not None and first.kind is not first.VAR_POSITIONAL:
+        del given.arguments[first.name]
     bound = Bound({}, {}, {}, {})
 
     def take(name: str, value: Any) -> None:
-        (bound.constants if _is_constant(value) else bound.tensors)[name] = value
+        if owner is None or value is not owner:
+            (bound.constants if _is_constant(value) else bound.tensors)[name] = value
 
     def take_apart(value: Any, name: str) -> tuple[Structure, tuple[str, ...]]:
         names: list[str] = []
 
-        def take_part(part: str, value: Any) -> None:
+        def take_part(place: str, value: Any) -> None:
+            part = takes.name(place)
+            if part in bound.tensors or part in bound.constants:
+                raise Error(f"{function}(): multiple values for {part}", function, "give one")
             names.append(part)
             take(part, value)
         return taken_apart(value, name, take_part), tuple(names)

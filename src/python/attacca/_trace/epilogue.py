@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._arguments import signature, unwrapped
 from .._errors import Error
 from .._frameworks import View
 from .traced import Recorder, Traced, frameworks_of, outputs_text, results_of
@@ -32,8 +33,7 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     """
     record = Recorder(frameworks_of(tensors), inline=True)
     operands: dict[str, Any] = {}
-    signature = inspect.signature(function)
-    for name, parameter in list(signature.parameters.items())[1:]:
+    for name, parameter in list(signature(unwrapped(function)).parameters.items())[1:]:
         if name not in views:
             if parameter.default is inspect.Parameter.empty:
                 gate = name.startswith("acc") and name[3:].isdigit()
@@ -46,7 +46,7 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
                                 view.dtype, view.shape)
     accumulator = Traced(record, "acc", _ACCUMULATORS.get(dtype, "f32"), (*lead, columns))
     try:
-        given = signature.bind(accumulator, **operands)
+        given = signature(function).bind(accumulator, **operands)
     except TypeError as error:
         raise Error(f"the epilogue: {error}", "epilogue",
                     "take the accumulator first, then operands by name") from None

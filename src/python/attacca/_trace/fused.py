@@ -20,7 +20,7 @@ from .._explain import Explanation
 from .._functions.values import Extent
 from .._plan import Plan, run_remembering
 from .annotations import declared
-from .bound import Bound, bind, default_dtype
+from .bound import Bound, Signature, bind, default_dtype
 from .method import Owner, Read, Reader, identity, tensors_of
 from .returned import Returned, returned_by
 from .traced import Recorder, Traced, asked_for_types, frameworks_of, outputs_text
@@ -50,11 +50,11 @@ class Fused:
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]):
         self._function, self._options = function, options
-        self._signature = inspect.signature(_arguments.function(function, "function"))
+        self._signature = Signature.of(_arguments.function(function, "function"))
         self._declared = declared(function)
         # A default that can be changed is read in each call.
         self._remembers = all(_is_lasting(each.default)
-                              for each in self._signature.parameters.values())
+                              for each in self._signature.own.parameters.values())
         self._plans: OrderedDict[Any, _Made] = OrderedDict()
         self._methods: OrderedDict[Any, list[tuple[_Made, list[Read]]]] = OrderedDict()
         self._calls: dict[Any, _core.CallCache] = {}  # by torch's default dtype
@@ -103,7 +103,7 @@ class Fused:
         known = None if cache is None else cache.run(args, out)
         if known is not None:
             return known
-        if out is not None and "out" in self._signature.parameters:
+        if out is not None and self._signature.has("out"):
             keywords, out = {**keywords, "out": out}, None
         if _dispatch.wanted((*args, *keywords.values()) if keywords else args):
             return _dispatch.custom_ops().fused(self, args, keywords, out)
@@ -243,7 +243,7 @@ class Fused:
             if typed[name] == typed[first]:
                 stand_ins[name] = stand_ins[first]
         reader = Reader(record, frameworks, device, self._type, _function_of)
-        arguments = bound.arguments(self._signature, stand_ins, Owner(owner, (), reader))
+        arguments = bound.arguments(self._signature.own, stand_ins, Owner(owner, (), reader))
         with asked_for_types():
             result = self._function(*arguments.args, **arguments.kwargs)
         results, returned = returned_by(result)
