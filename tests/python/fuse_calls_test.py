@@ -386,6 +386,13 @@ class Calls(unittest.TestCase):
         factors[0] = 7.0
         self.compare(fused(X), X * 7)
 
+    def test_keys_of_dicts(self):
+        for keys in ((0, "0"), (True, "True"), ("a", "a b"), ("", "\n"), ('"', "\\"), ("ä", "a]"),
+                     (-1, "-1"), ("a.b", "#1"), ("a" * 300, "a\0")):
+            self.check(lambda d, first, second: d[first] @ d[second], dict(zip(keys, (X, W))),
+                       *keys[:2])
+        self.check(lambda d: d["a"]["b"] @ d["a][b"], {"a": {"b": X}, "a][b": W})
+
     def test_wrappers(self):
         def scaled(x: Annotated[torch.Tensor, "f32[M, 8]"], w, s=1.0):
             return x @ w * s

@@ -1,6 +1,7 @@
 """Tensors and constants within tuples, lists and dicts, as arguments and as results."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ class Branch(NamedTuple):
 
 Structure = Leaf | Branch
 LEAF = Leaf()
+_WORD = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 
 def is_branch(value: Any) -> bool:
@@ -39,7 +41,8 @@ def taken_apart(value: Any, name: str, visit: Callable[[str, Any], None]) -> Str
 
     Args:
         value: The value.
-        name: Its name; parts are called as in ``name[0]`` or ``name[key]``.
+        name: Its name; parts are called as in ``name[0]`` or ``name[key]``, those whose key is no
+            integer and no word by their place in the dict, as in ``name[#0]``.
         visit: Called with the name and value of each leaf, in order.
 
     Raises:
@@ -55,10 +58,16 @@ def taken_apart(value: Any, name: str, visit: Callable[[str, Any], None]) -> Str
     parts = value.values() if isinstance(value, dict) else value
     try:
         return Branch(type(value), keys, tuple(
-            taken_apart(part, f"{name}[{key}]", visit)
-            for key, part in zip(keys or range(len(value)), parts)))
+            taken_apart(part, f"{name}[{_written(key, place)}]", visit)
+            for place, (key, part) in enumerate(zip(keys or range(len(value)), parts))))
     except RecursionError:
         raise Error(f"{name} contains itself, or is too deep", name, "give it flat") from None
+
+
+def _written(key: str | int, place: int) -> str:
+    """A key in a name; no two keys of a dict are written alike."""
+    plain = type(key) is int or type(key) is str and _WORD.fullmatch(key)
+    return str(key) if plain else f"#{place}"
 
 
 def put_together(structure: Structure, leaves: Iterator[Any]) -> Any:
