@@ -14,6 +14,7 @@ from unittest import mock
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.fx.immutable_collections import immutable_dict
 
 import attacca
 
@@ -392,6 +393,20 @@ class Calls(unittest.TestCase):
             self.check(lambda d, first, second: d[first] @ d[second], dict(zip(keys, (X, W))),
                        *keys[:2])
         self.check(lambda d: d["a"]["b"] @ d["a][b"], {"a": {"b": X}, "a][b": W})
+
+    def test_kinds_of_dicts(self):
+        def product(d):
+            return collections.OrderedDict(y=d["x"] @ d["w"], d=type(d) is dict)
+        parts, fused = {"x": X, "w": W}, attacca.fuse(lambda d: d["x"] @ d["w"])
+        for given in (parts, collections.OrderedDict(parts)):
+            self.check(product, given)
+        self.compare(fused(immutable_dict(parts)), X @ W)
+        for function in (lambda x, w: fused({"x": x, "w": w}),
+                         lambda x, w: fused(collections.OrderedDict(x=x, w=w))):
+            self.compare(torch.compile(function, backend="eager")(X, W), X @ W)
+        for given in (collections.defaultdict(int, parts), collections.Counter(x=1)):
+            with self.assertRaisesRegex(attacca.Error, r"subclass of dict, at d: give dict\(x\)"):
+                fused(given)
 
     def test_wrappers(self):
         def scaled(x: Annotated[torch.Tensor, "f32[M, 8]"], w, s=1.0):
