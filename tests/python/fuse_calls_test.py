@@ -523,6 +523,11 @@ class Calls(unittest.TestCase):
         def layer(x, w):
             return torch.relu(norm(x) @ w), doubled(x)
         self.check(layer, X, W)
+        first = attacca.fuse(lambda parts: parts[0] @ parts[1]["w"])
+        scaled = attacca.fuse(Block().scaled)
+        self.check(lambda x, w: first([x @ w, {"w": w}]), X, W)
+        self.check(lambda x, w: first(parts=(x, {"w": w})) * scaled(x=x @ w), X, W)
+        self.check(lambda x, w: Block().fused(x @ w), X, W)
         with self.assertRaisesRegex(attacca.Error, "computes at once"):
             attacca.fuse(lambda x, w: attacca.matmul(x, w, "relu(acc)"))(X, W)
 

@@ -23,6 +23,7 @@ from .annotations import declared
 from .bound import Bound, Signature, bind, default_dtype
 from .method import Owner, Read, Reader, identity, tensors_of
 from .returned import Returned, returned_by
+from .structure import leaves_of
 from .traced import Recorder, Traced, asked_for_types, frameworks_of, outputs_text
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Fused:
             keywords, out = {**keywords, "out": out}, None
         if _dispatch.wanted((*args, *keywords.values()) if keywords else args):
             return _dispatch.custom_ops().fused(self, args, keywords, out)
-        if out is None and any(type(each) is Traced for each in (*args, *keywords.values())):
+        if out is None and _has_stand_in(args, keywords):
             return self._function(*args, **keywords)  # another function, which is traced, calls it
         made, tensors = self._plan(args, keywords)
         # Where the arguments are the plan's inputs and its results what is returned, calls with
@@ -270,6 +271,8 @@ class FusedMethod:
         """Runs the method, as :meth:`Fused.__call__` does."""
         if _frameworks.is_tensor(self.__self__):
             return self.__func__(self.__self__, *args, out=out, **keywords)
+        if out is None and _has_stand_in(args, keywords):
+            return self.__func__._function(self.__self__, *args, **keywords)
         made, tensors = self.__func__._method_plan(self.__self__, args, keywords)
         return made(tensors, out)
 
@@ -284,6 +287,14 @@ class FusedMethod:
     def explain(self, /, *args: Any, **keywords: Any) -> Explanation:
         """As :meth:`Fused.explain`."""
         return self.plan(*args, **keywords).explain()
+
+
+def _has_stand_in(args: Sequence[Any], keywords: dict[str, Any]) -> bool:
+    """Whether a function that is traced gave these arguments."""
+    try:
+        return any(type(each) is Traced for each in leaves_of((*args, *keywords.values())))
+    except RecursionError:
+        return False  # bind reports it
 
 
 def _is_lasting(default: Any) -> bool:

@@ -38,6 +38,19 @@ def is_branch(value: Any) -> bool:
     return isinstance(value, (tuple, list, dict))
 
 
+def leaves_of(value: Any) -> Iterator[Any]:
+    """The tensors and constants in a value.
+
+    Raises:
+        RecursionError: A list contains itself.
+    """
+    if not is_branch(value):
+        yield value
+        return
+    for part in value.values() if isinstance(value, dict) else value:
+        yield from leaves_of(part)
+
+
 def taken_apart(value: Any, name: str, visit: Callable[[str, Any], None]) -> Structure:
     """The structure of a value.
 
