@@ -297,6 +297,16 @@ class Compiled(unittest.TestCase):
     def test_inductor_calls_the_layers_own_kernel(self):
         self.check(torch.compile(self.model, dynamic=True, fullgraph=True))
 
+    def test_layers_are_exported_by_themselves(self):
+        x = torch.randn(5, 128)
+        for group in (32, 64):
+            layer = QuantizedLinear.from_linear(torch.nn.Linear(128, 48), 4, group)
+            loaded = QuantizedLinear(128, 48)
+            loaded.load_state_dict(layer.state_dict())
+            for each in (layer, loaded):
+                program = torch.export.export(each, (x,), strict=False)
+                torch.testing.assert_close(program.module()(x), layer(x))
+
     def test_exported_programs_have_regions(self):
         x = torch.randn(4, 128).bfloat16()
         layer = torch.nn.Sequential(self.packed, torch.nn.SiLU())

@@ -60,6 +60,7 @@ class QuantizedLinear(torch.nn.Module):
         self.register_buffer("bias", torch.zeros(out_features, device=device, dtype=dtype)
                              if bias else None)
         self._form, self._said = "", "no weights"
+        self._order_buffers()
 
     @classmethod
     def from_linear(cls, linear: torch.nn.Linear, bits: Bits = 4, group: int | None = 128, *,
@@ -159,6 +160,7 @@ class QuantizedLinear(torch.nn.Module):
             self.zeros = None if made.zeros is None else made.zeros.to(device)
         self.order = None if order is None else order.to(device)
         self.bias = None if bias is None else bias.detach().clone().to(dtype=dtype)
+        self._order_buffers()
         self._describe()
         return self
 
@@ -212,6 +214,10 @@ class QuantizedLinear(torch.nn.Module):
         return [each for each in (self.packed, self.codes, self.scales, self.zeros)
                 if each is not None]
 
+    def _order_buffers(self) -> None:
+        """Moves buffers that are None behind the others, where torch.export expects them."""
+        self._buffers = dict(sorted(self._buffers.items(), key=lambda buffer: buffer[1] is None))
+
     def _describe(self) -> None:
         """Reads from the weights how they are quantised.
 
@@ -239,6 +245,7 @@ class QuantizedLinear(torch.nn.Module):
             for name, tensor in given.items():
                 setattr(self, name,
                         None if tensor is None else torch.empty_like(tensor, device=device))
+            self._order_buffers()
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys,
                                       unexpected_keys, error_msgs)
 
