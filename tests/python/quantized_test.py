@@ -242,6 +242,16 @@ class State(unittest.TestCase):
         self.assertTrue(torch.equal(made.dequantized(), before))
         self.assertEqual(made.bias.dtype, torch.bfloat16)
 
+    def test_the_state_of_a_cast_layer_is_loaded(self):
+        for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+            for group in (32, 64):
+                made = QuantizedLinear.from_linear(torch.nn.Linear(128, 40), 4, group).to(dtype)
+                loaded = QuantizedLinear(128, 40, dtype=dtype)
+                loaded.load_state_dict(made.state_dict())
+                x = torch.randn(3, 128, dtype=dtype)
+                wanted = torch.nn.functional.linear(x, made.dequantized(dtype), made.bias)
+                torch.testing.assert_close(loaded(x), wanted)
+
 
 class Calls(unittest.TestCase):
     def test_bad_inputs(self):

@@ -13,7 +13,7 @@ from ._layouts import from_awq, from_gptq
 from ._ops.quantized import dequantized, quantized_linear
 
 _BUFFERS = ("packed", "codes", "scales", "zeros", "order")
-_SCALES = (torch.float16, torch.bfloat16, torch.float32)
+_SCALES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
 class QuantizedLinear(torch.nn.Module):
