@@ -554,6 +554,12 @@ class Calls(unittest.TestCase):
                          lambda x: [doubled(x)]):
             self.compare(torch.compile(function, backend="aot_eager")(X), function(X))
 
+    def test_under_symbolic_trace(self):
+        for function in (lambda x: doubled(x), lambda x: attacca.matmul(x, W),
+                         lambda x: attacca.fuse(sum)([x, x])):
+            with self.assertRaisesRegex(attacca.Error, "torch.fx.wrap"):
+                torch.fx.symbolic_trace(function)
+
     def test_modules_are_for_torch_compile(self):
         with self.assertRaisesRegex(attacca.Error, "torch.compile"):
             attacca.fuse(torch.nn.Linear(8, 8))

@@ -218,6 +218,17 @@ class Errors(unittest.TestCase):
             self.assertIn(what, str(raised.exception))
             self.assertEqual(raised.exception.where, where)
 
+    def test_equal_if_described_alike_with_the_same_bytes(self):
+        weights = torch.randn(16, 256)
+        for form in ({}, {"bits": 4, "group": 128}, {"bits": 4, "group": 128, "scale_dtype": "u8"}):
+            packed, again = attacca.pack(weights, **form), attacca.pack(weights, **form)
+            self.assertEqual(packed, again)
+            self.assertEqual(hash(packed), hash(again))
+            self.assertIn(again, [None, packed])
+            for other in (attacca.pack(weights * 2, **form), attacca.pack(weights[:8], **form),
+                          packed._replace(data=None), 3, None):
+                self.assertNotEqual(packed, other)
+
     def test_a_damaged_tensor_is_not_described(self):
         packed = attacca.pack(np.ones((8, 64), np.float32))
         packed.data[300] ^= 1

@@ -124,6 +124,7 @@ class Gptq(unittest.TestCase):
         layer = QuantizedLinear.from_gptq(words(q.T, 4).T.contiguous(), words(z, 4),
                                           torch.rand(1, 8).half(), None, torch.rand(8).half(),
                                           dtype=torch.bfloat16)
+        self.assertTrue(torch.equal(layer.dequantized("bf16"), layer.dequantized(torch.bfloat16)))
         self.assertIn("scales=bf16", repr(layer))
         self.assertEqual(layer.bias.dtype, torch.bfloat16)
 
@@ -136,7 +137,12 @@ class Gptq(unittest.TestCase):
                               ({"scales": torch.ones(3, 8)}, "scales"),
                               ({"g_idx": torch.zeros(64, dtype=torch.int32)}, "g_idx"),
                               ({"g_idx": torch.zeros(3, dtype=torch.int32)}, "g_idx"),
-                              ({"zero_offset": -1}, "qzeros"), ({"bits": 3}, "bits")):
+                              ({"zero_offset": -1}, "qzeros"), ({"bits": 3}, "bits"),
+                              ({"zero_offset": "a"}, "zero_offset"),
+                              ({"zero_offset": 2**70}, "zero_offset"),
+                              ({"dtype": "cpu"}, "dtype"), ({"bias": [0.0] * 8}, "bias"),
+                              ({"g_idx": "a"}, "g_idx"), ({"qweight": None}, "qweight"),
+                              ({"scales": torch.ones(2, 8, device="meta")}, "scales")):
             with self.subTest(change=change), self.assertRaises(attacca.Error) as raised:
                 QuantizedLinear.from_gptq(**{**good, **change})
             self.assertEqual(raised.exception.where, where)
@@ -264,8 +270,16 @@ class Calls(unittest.TestCase):
             layer(torch.ones(2, 64, dtype=torch.int32))
         with torch.enable_grad(), self.assertRaisesRegex(attacca.Error, "gradient"):
             layer(torch.ones(2, 64, requires_grad=True))
+        for x in (np.ones((2, 64), np.float32), [1.0], None):
+            with self.assertRaisesRegex(attacca.Error, "x is .*: give a torch.Tensor"):
+                layer(x)
+        with self.assertRaisesRegex(attacca.Error, "unknown dtype"):
+            layer.dequantized("float")
         with self.assertRaisesRegex(attacca.Error, "groups of 40"):
             QuantizedLinear.from_linear(torch.nn.Linear(64, 40), 4, 40)
+        for linear in (torch.nn.Linear(64, 40, device="meta"), torch.nn.ReLU(), None):
+            with self.assertRaisesRegex(attacca.Error, "linear.weight is"):
+                QuantizedLinear.from_linear(linear)
 
     def test_vmap(self):
         layer = QuantizedLinear.from_linear(torch.nn.Linear(64, 40), 4, 64)

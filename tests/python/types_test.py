@@ -17,6 +17,7 @@ import torch
 
 import attacca
 import attacca.torch
+from attacca.torch import QuantizedLinear
 
 HERE = pathlib.Path(__file__).resolve().parent
 TEXT = "graph g(x: f32[M, 24], w: f32[N, 24]) { return y = silu(x @ transpose(w)) }"
@@ -168,10 +169,27 @@ class Odd:
         return object()
 
 
+class NoDevice:
+    """A tensor by DLPack whose device is wrong: an exception that is raised, or anything else."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def __dlpack__(self, **_):
+        raise AssertionError("read")
+
+    def __dlpack_device__(self):
+        if isinstance(self.device, Exception):
+            raise self.device
+        return self.device
+
+
 class WrongTypes(unittest.TestCase):
     """Every argument of every public function, given values of every type."""
 
-    VALUES = [None, object(), Odd(), 3, 3.5, -1, 1j, True, float("nan"), 2**80, "x", "", "\0",
+    VALUES = [None, object(), Odd(), NoDevice(None), NoDevice(("a", 0)),
+              NoDevice(ValueError("none")),
+              3, 3.5, -1, 1j, True, float("nan"), 2**80, "x", "", "\0",
               "\ud800", b"x", b"\xff", [], [1], (),
               {}, {"x": 1}, {1: 2}, set(), np.zeros(3), np.zeros((2, 3, 4), "f4"), np.float32(2),
               np.array("x"), np.array([None]),
@@ -184,6 +202,9 @@ class WrongTypes(unittest.TestCase):
     def test_every_argument(self):
         plan = attacca.compile(TEXT)
         fused = attacca.fuse(lambda x, w: x @ w)
+        linear = torch.nn.Linear(64, 8).requires_grad_(False)
+        layer = QuantizedLinear.from_linear(linear, group=64)
+        words, zeros = torch.zeros(8, 8, dtype=torch.int32), torch.zeros(2, 1, dtype=torch.int32)
         functions = [
             (attacca.matmul, [A, W.T], {},
              ["epilogue", "out", "out_dtype", "mode", "tuning", "tuning_seconds", "threads"]),
@@ -207,6 +228,14 @@ class WrongTypes(unittest.TestCase):
             (attacca.torch.enable, [], {},
              ["policy", "compare", "kernels", "mode", "tuning", "tuning_seconds"]),
             (attacca.torch.Program, [None], {}, ["mode", "tuning", "tuning_seconds", "policy"]),
+            (attacca.pack, [W], {}, ["scales", "zeros", "bits", "group", "symmetric",
+                                     "scale_dtype"]),
+            (layer, [torch.zeros(3, 64)], {}, []), (layer.dequantized, [torch.float16], {}, []),
+            (QuantizedLinear.from_linear, [linear, 4, 64], {}, ["symmetric"]),
+            (QuantizedLinear.from_gptq, [words, zeros, torch.ones(2, 8)], {},
+             ["g_idx", "bias", "bits", "zero_offset", "dtype"]),
+            (QuantizedLinear.from_awq, [words[:, :1], zeros, torch.ones(2, 8)], {},
+             ["bias", "dtype"]),
         ]
         ran = 0
         self.addCleanup(attacca.torch.disable)

@@ -333,6 +333,16 @@ def _with_strides(tensor: Any) -> Any:
         return tensor
 
 
+def _device_kind(tensor: Any, where: str) -> int:
+    """DLPack's number of the kind of a tensor's device; 1: the CPU."""
+    device = getattr(tensor, "__dlpack_device__", None)
+    try:
+        return 1 if device is None else int(device()[0])
+    except Exception as error:  # of another library's code
+        raise Error(f"{type(tensor).__name__} is not a tensor: its __dlpack_device__ fails", where,
+                    "give one of numpy, torch or any library that supports DLPack") from error
+
+
 class Dlpack(_Host, _Unknown):
     """Any other tensor with ``__dlpack__`` or the buffer protocol, on the CPU.
 
@@ -345,8 +355,10 @@ class Dlpack(_Host, _Unknown):
         if isinstance(tensor, type):
             raise Error(f"the class {tensor.__name__} is not a tensor", where,
                         "give an object of it")
-        device = getattr(tensor, "__dlpack_device__", None)
-        if device is not None and int(device()[0]) != 1:
+        if type(tensor).__module__ == "torch.fx.proxy":
+            raise Error("a call that torch.fx.symbolic_trace traces", where,
+                        "call it in a function given to torch.fx.wrap, or use torch.export")
+        if _device_kind(tensor, where) != 1:
             raise Error(f"a {type(tensor).__name__} on a device whose current stream is unknown",
                         where, "pass torch.from_dlpack(x) or cupy.from_dlpack(x)")
         if writable and _immutable(tensor):

@@ -6,13 +6,14 @@ import math
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from numbers import Integral
 from typing import Any, Literal, NamedTuple
 
 from . import _arguments, _core, _frameworks
 from ._arguments import DType
 from ._compile import compile_plan
 from ._errors import Error
-from ._frameworks import View
+from ._frameworks import BYTES, View
 from ._plan import Plan
 
 Bits = Literal[4, 8]
@@ -66,6 +67,18 @@ class Packed(NamedTuple):
         return (f"unpack({_named(_arguments.text(name, 'name'))}, [{self.shape[0]}, "
                 f"{self.shape[1]}], "
                 f"{', '.join(keywords)}, dtype={_arguments.dtype(dtype, 'dtype')})")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are described alike and, on the CPU, have the same bytes."""
+        return (isinstance(other, Packed) and self[1:7] == other[1:7]
+                and _bytes(self.data) == _bytes(other.data)
+                and _bytes(self.rows) == _bytes(other.rows))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self[1:7])
 
     @classmethod
     def of(cls, data: Any) -> Packed:
@@ -158,10 +171,11 @@ def quantize(weights: Any, bits: int, group: int | None, symmetric: bool,
     """
     view = _on_cpu(weights, "weights")
     _check_matrix(view, _FLOATS, "weights", "give floats; codes are given with their scales")
-    _check_bits(bits)
+    check_bits(bits)
     dtype = _scale_dtype(scale_dtype, view.dtype if view.dtype in ("f16", "bf16") else "f32")
     n, k = view.shape
-    text = _quantizing(view.dtype, n, k, _group(group, k), bits, symmetric, dtype)
+    text = _quantizing(view.dtype, n, k, _group(group, k), bits,
+                       _arguments.flag(symmetric, "symmetric"), dtype)
     *made, top = _plan(text)(weights)
     if not math.isfinite(float(top)):
         wider = "" if dtype == "f32" else ", or give scale_dtype=\"f32\""
@@ -180,7 +194,7 @@ def pack_codes(given: Quantized, bits: int, group: int | None,
     codes, scales = _on_cpu(given.codes, "weights"), _on_cpu(given.scales, "scales")
     zeros = None if given.zeros is None else _on_cpu(given.zeros, "zeros")
     _check_matrix(codes, _CODES, "weights", "give floats alone, or codes with their scales")
-    _check_bits(bits)
+    check_bits(bits)
     n, k = codes.shape
     width = _group(group, k)
     groups = -(-k // width)
@@ -241,6 +255,14 @@ def _on_cpu(tensor: Any, where: str) -> View:
     return view
 
 
+def _bytes(tensor: Any) -> bytes:
+    """The elements of a contiguous tensor; of None, nothing."""
+    if tensor is None:
+        return b""
+    view = _on_cpu(tensor, "packed")
+    return ctypes.string_at(view.address, math.prod(view.shape) * BYTES[view.dtype])
+
+
 def _check_matrix(view: View, dtypes: tuple[str, ...], where: str, fix: str) -> None:
     if view.dtype not in dtypes:
         raise Error(f"{where} of {view.dtype}", where, fix)
@@ -260,8 +282,9 @@ def _check_scales(least: float, largest: float, stored: float, dtype: str) -> No
                     "scales", "give scale_dtype=\"f32\"")
 
 
-def _check_bits(bits: Any) -> None:
-    if isinstance(bits, bool) or bits not in (4, 8):
+def check_bits(bits: Any) -> None:
+    """Refuses numbers of bits that no code has."""
+    if not isinstance(bits, Integral) or bits not in (4, 8):
         raise Error(f"bits is {_arguments.shown(bits)}", "bits", "give 4 or 8")
 
 

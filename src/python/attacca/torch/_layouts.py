@@ -1,13 +1,31 @@
 """Reads the layouts of GPTQ's and AWQ's checkpoints, which ``QuantizedLinear`` documents."""
 from __future__ import annotations
 
+from numbers import Integral
+from typing import Any
+
 import torch
 
+from .. import _arguments
 from .._errors import Error
-from .._pack import Quantized
+from .._pack import Quantized, check_bits
 
 # The columns of a word of AWQ's codes, from its lowest bits on.
 _AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
+
+
+def on_cpu(value: Any, where: str) -> torch.Tensor:
+    """A tensor's values on the CPU.
+
+    Raises:
+        Error: It is no tensor, or has no values.
+    """
+    if not isinstance(value, torch.Tensor):
+        raise Error(f"{where} is {_arguments.shown(value)}", where, "give a torch.Tensor")
+    if value.is_meta:
+        raise Error(f"{where} is on the meta device, without values", where,
+                    "give a tensor with values")
+    return value.detach().cpu()
 
 
 def from_gptq(qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor,
@@ -16,15 +34,19 @@ def from_gptq(qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor,
     """The weights on the CPU, the group's size, and the order in which groups are contiguous.
 
     Raises:
-        Error: Shapes or dtypes do not fit together; a zero point is outside of 8 bits.
+        Error: Shapes or dtypes do not fit together; a zero point is outside of 8 bits; an argument
+            is no tensor with values.
     """
-    if bits not in (4, 8):
-        raise Error(f"bits is {bits!r}", "bits", "give 4 or 8")
+    check_bits(bits)
     per_word = 32 // bits
+    if not isinstance(zero_offset, Integral) or abs(zero_offset) > 255:
+        raise Error(f"zero_offset is {_arguments.shown(zero_offset)}", "zero_offset", "give 0 or 1")
+    qweight, qzeros = on_cpu(qweight, "qweight"), on_cpu(qzeros, "qzeros")
+    scales = on_cpu(scales, "scales")
     k, n, groups = _sizes(qweight, qzeros, scales, (per_word, 1), per_word)
     codes = _codes_of(qweight, bits).permute(0, 2, 1).reshape(k, n).T
     zeros = _codes_of(qzeros, bits).reshape(groups, n).T.int() + zero_offset
-    order = None if g_idx is None else _order(g_idx.cpu().long(), k, groups)
+    order = None if g_idx is None else _order(on_cpu(g_idx, "g_idx").long(), k, groups)
     if order is not None:
         codes = codes[:, order]
     return _quantized(codes, scales, zeros, bits), _group(k, groups), order
@@ -35,8 +57,10 @@ def from_awq(qweight: torch.Tensor, qzeros: torch.Tensor,
     """The weights on the CPU, and the group's size.
 
     Raises:
-        Error: Shapes or dtypes do not fit together.
+        Error: Shapes or dtypes do not fit together; an argument is no tensor with values.
     """
+    qweight, qzeros = on_cpu(qweight, "qweight"), on_cpu(qzeros, "qzeros")
+    scales = on_cpu(scales, "scales")
     k, n, groups = _sizes(qweight, qzeros, scales, (1, 8), 8)
     place = torch.tensor([_AWQ_COLUMNS.index(column) for column in range(8)])
     codes = _codes_of(qweight, 4)[:, :, place].reshape(k, n).T
@@ -66,7 +90,7 @@ def _sizes(qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor,
 def _codes_of(words: torch.Tensor, bits: int) -> torch.Tensor:
     """The fields of each word in a further dimension, the lowest bits first, as uint8."""
     shifts = torch.arange(0, 32, bits, dtype=torch.int32)
-    fields: torch.Tensor = (words.cpu().unsqueeze(-1) >> shifts) & (2**bits - 1)
+    fields: torch.Tensor = (words.unsqueeze(-1) >> shifts) & (2**bits - 1)
     return fields.to(torch.uint8)
 
 
@@ -87,7 +111,7 @@ def _order(groups_of_k: torch.Tensor, k: int, groups: int) -> torch.Tensor | Non
 def _quantized(codes: torch.Tensor, scales: torch.Tensor, zeros: torch.Tensor,
                bits: int) -> Quantized:
     """Codes with zero points in the middle become signed codes without."""
-    middle, rows = 2**(bits - 1), scales.detach().cpu().T
+    middle, rows = 2**(bits - 1), scales.T
     if bool((zeros == middle).all()):
         return Quantized((codes.int() - middle).to(torch.int8), rows)
     if int(zeros.min()) < 0 or int(zeros.max()) > 255:

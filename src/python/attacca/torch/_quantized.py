@@ -6,10 +6,12 @@ from typing import Any
 
 import torch
 
+from .. import _arguments
+from .._arguments import LONG_NAMES, DType
 from .._errors import Error
 from .._frameworks import BYTES, Torch
 from .._pack import Bits, Packed, Quantized, pack_codes, quantize
-from ._layouts import from_awq, from_gptq
+from ._layouts import from_awq, from_gptq, on_cpu
 from ._ops.quantized import dequantized, quantized_linear
 
 _BUFFERS = ("packed", "codes", "scales", "zeros", "order")
@@ -80,15 +82,15 @@ class QuantizedLinear(torch.nn.Module):
             Error: The weights cannot be quantised so, as :func:`attacca.pack` says; a group that
                 is not packed does not divide K.
         """
-        weight = linear.weight.detach()
-        made = quantize(weight.cpu(), bits, group, symmetric, None)
-        return cls._of(made, bits, group, linear.bias, weight.device)
+        weight = on_cpu(getattr(linear, "weight", None), "linear.weight")
+        made = quantize(weight, bits, group, symmetric, None)
+        return cls._of(made, bits, group, linear.bias, linear.weight.device)
 
     @classmethod
     def from_gptq(cls, qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor,
                   g_idx: torch.Tensor | None = None, bias: torch.Tensor | None = None, *,
                   bits: Bits = 4, zero_offset: int = 1,
-                  dtype: torch.dtype | None = None) -> QuantizedLinear:
+                  dtype: DType | None = None) -> QuantizedLinear:
         """Takes over weights in the layout of GPTQ's checkpoints.
 
         A code of ``bits`` bits of ``qweight`` is at ``[k // c, n]``, where ``c = 32 // bits``, from
@@ -117,7 +119,7 @@ class QuantizedLinear(torch.nn.Module):
     @classmethod
     def from_awq(cls, qweight: torch.Tensor, qzeros: torch.Tensor, scales: torch.Tensor,
                  bias: torch.Tensor | None = None, *,
-                 dtype: torch.dtype | None = None) -> QuantizedLinear:
+                 dtype: DType | None = None) -> QuantizedLinear:
         """Takes over weights of 4 bits in the layout of AWQ's checkpoints (version "gemm").
 
         The codes of columns ``8 i`` to ``8 i + 7`` are in the word ``[k, i]`` of ``qweight``: from
@@ -140,13 +142,14 @@ class QuantizedLinear(torch.nn.Module):
     @classmethod
     def _of(cls, made: Quantized, bits: int, group: int | None, bias: torch.Tensor | None,
             device: Any, order: torch.Tensor | None = None,
-            dtype: torch.dtype | None = None) -> QuantizedLinear:
+            dtype: DType | None = None) -> QuantizedLinear:
         """A layer of codes on the CPU."""
         n, k = made.codes.shape
-        if bias is not None and tuple(bias.shape) != (n,):
+        if bias is not None and tuple(on_cpu(bias, "bias").shape) != (n,):
             raise Error(f"bias has shape {tuple(bias.shape)}", "bias", f"give ({n},)")
-        if dtype is not None:
-            made = made._replace(scales=made.scales.to(dtype))
+        to = None if dtype is None else getattr(torch, LONG_NAMES[_arguments.dtype(dtype, "dtype")])
+        if to is not None:
+            made = made._replace(scales=made.scales.to(to))
         self = cls(k, n, bias=False, device=device)
         if group is None or group >= 64 and group & (group - 1) == 0:
             high = made.zeros is not None and bits == 4 and int(made.zeros.max()) > 15
@@ -159,7 +162,7 @@ class QuantizedLinear(torch.nn.Module):
             self.codes, self.scales = made.codes.to(device), made.scales.to(device)
             self.zeros = None if made.zeros is None else made.zeros.to(device)
         self.order = None if order is None else order.to(device)
-        self.bias = None if bias is None else bias.detach().clone().to(dtype=dtype)
+        self.bias = None if bias is None else bias.detach().clone().to(dtype=to)
         self._order_buffers()
         self._describe()
         return self
@@ -174,9 +177,11 @@ class QuantizedLinear(torch.nn.Module):
             ``[..., N]``, of x's dtype.
 
         Raises:
-            Error: x has another last dimension or dtype, is on another device or requires a
-                gradient; the layer has no weights yet.
+            Error: x is no tensor, has another last dimension or dtype, is on another device or
+                requires a gradient; the layer has no weights yet.
         """
+        if not isinstance(x, torch.Tensor):
+            raise Error(f"x is {_arguments.shown(x)}", "x", "give a torch.Tensor")
         if x.dim() == 0 or x.shape[-1] != self.in_features:
             raise Error(f"x has shape {tuple(x.shape)}", "x",
                         f"its last dimension is {self.in_features}")
@@ -189,7 +194,7 @@ class QuantizedLinear(torch.nn.Module):
                                            self.out_features)
         return y.view(*x.shape[:-1], self.out_features)
 
-    def dequantized(self, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    def dequantized(self, dtype: DType = torch.float32) -> torch.Tensor:
         """The weights ``[N, K]``, in the order of x's features.
 
         Args:
@@ -200,7 +205,7 @@ class QuantizedLinear(torch.nn.Module):
         """
         if not self._form:
             raise Error("the layer has no weights", "self", "load a state_dict, or use from_linear")
-        weights = dequantized(self._weights(), self._form, dtype)
+        weights = dequantized(self._weights(), self._form, _arguments.dtype(dtype, "dtype"))
         if self.order is None:
             return weights
         return torch.empty_like(weights).index_copy_(1, self.order, weights)

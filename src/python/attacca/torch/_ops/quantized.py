@@ -45,10 +45,10 @@ def product_text(x: str, weights: str, bias: str | None, dtype: str) -> str:
     return f"cast({text}, {dtype}, compute=f32)" if narrow else text
 
 
-def dequantized(weights: Sequence[torch.Tensor], form: str, dtype: torch.dtype) -> torch.Tensor:
-    """The weights ``[N, K]`` in a float dtype."""
+def dequantized(weights: Sequence[torch.Tensor], form: str, dtype: str) -> torch.Tensor:
+    """The weights ``[N, K]`` in a float dtype of the text form."""
     types, device = _types(weights), weights[0].device
-    text = _graph(types, weights_text(form, [*types], Torch.names()[dtype]))
+    text = _graph(types, weights_text(form, [*types], dtype))
     with _dispatch.inside():
         result: torch.Tensor = _engine(text, str(device)).call(weights, {}, None)
     return result
