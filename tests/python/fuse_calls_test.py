@@ -437,6 +437,18 @@ class Calls(unittest.TestCase):
         epilogue, _ = wrapped_by(halved)(lambda acc, bias, s=1.0: acc * s + bias)
         torch.testing.assert_close(attacca.matmul(X, W, epilogue, bias=W[0]), X @ W * 0.5 + W[0])
 
+    def test_methods_called_through_their_class(self):
+        class Biased(Block):
+            @attacca.fuse
+            def fused(self, x):
+                return Block.fused(self, x) + 1
+        block = Block()
+        torch.testing.assert_close(Block.fused(block, X), block.activated(X))
+        torch.testing.assert_close(Block.fused(block, x=X), block.activated(X))
+        torch.testing.assert_close(Biased.fused(Biased(), X), block.activated(X) + 1)
+        self.assertEqual(Block.fused.text(block, X), block.fused.text(X))
+        torch.testing.assert_close(Block.fused.plan(block, X)(X), block.activated(X))
+
     def test_methods_with_wrappers(self):
         def tripled(function):
             @functools.wraps(function)

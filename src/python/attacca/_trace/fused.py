@@ -59,6 +59,7 @@ class Fused:
         self._plans: OrderedDict[Any, _Made] = OrderedDict()
         self._methods: OrderedDict[Any, list[tuple[_Made, list[Read]]]] = OrderedDict()
         self._calls: dict[Any, _core.CallCache] = {}  # by torch's default dtype
+        self._class: type | None = None  # whose method it is
         self._latest: Returned | None = None  # of the call that Dynamo traces
         self._identity = f"fused {next(_count)}"  # for Dynamo, which guards this attribute
         self.__name__: str = getattr(function, "__name__", "fused")
@@ -77,6 +78,14 @@ class Fused:
         if type(instance) is Owner:  # super() of a method that is traced
             return types.MethodType(self._function, instance)
         return FusedMethod(self, instance)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._class = owner
+
+    def _is_unbound(self, args: Sequence[Any]) -> bool:
+        """Whether these arguments are those of a method that is called through its class."""
+        return (self._class is not None and isinstance(next(iter(args), None), self._class)
+                and not _frameworks.is_tensor(args[0]))
 
     def __reduce__(self) -> Any:
         """Pickled by name, as functions are."""
@@ -137,6 +146,8 @@ class Fused:
 
     def text(self, /, *args: Any, **keywords: Any) -> str:
         """The graph that a call with these arguments is traced to, in the text form."""
+        if self._is_unbound(args):
+            return self._method_text(args[0], args[1:], keywords)
         bound = bind(self._signature, self.__name__, args, keywords)
         _, frameworks, device = self._key(bound, None)
         return self._trace(frameworks, device, bound)[0]
@@ -155,6 +166,8 @@ class Fused:
     def _plan(self, args: Any, keywords: Any,
               frameworks: tuple[str, ...] | None = None) -> tuple[_Made, list[Any]]:
         """The plan of a call, and its tensors; ``frameworks`` None: those of the tensors."""
+        if self._is_unbound(args):
+            return self._method_plan(args[0], args[1:], keywords)
         bound = bind(self._signature, self.__name__, args, keywords)
         key, frameworks, device = self._key(bound, frameworks)
         made = self._plans.get(key)
