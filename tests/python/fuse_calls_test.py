@@ -449,6 +449,16 @@ class Calls(unittest.TestCase):
         self.assertEqual(Block.fused.text(block, X), block.fused.text(X))
         torch.testing.assert_close(Block.fused.plan(block, X)(X), block.activated(X))
 
+    def test_classes_that_are_dtypes(self):
+        for dtype in (np.float16, np.float64, np.int32, float, int, bool):
+            self.check(lambda x, dtype: x.astype(dtype), X.numpy(), dtype)
+        fused = attacca.fuse(lambda x, dtype: x.astype(dtype))
+        for dtype in (np.float16, np.float64, np.float16):
+            self.compare(fused(X.numpy(), dtype), X.numpy().astype(dtype))
+        for other in (torch.Tensor, Block, str):
+            with self.assertRaisesRegex(attacca.Error, "the class .* is not a tensor, at dtype"):
+                fused(X.numpy(), other)
+
     def test_methods_with_wrappers(self):
         def tripled(function):
             @functools.wraps(function)
