@@ -459,6 +459,15 @@ class Calls(unittest.TestCase):
             with self.assertRaisesRegex(attacca.Error, "the class .* is not a tensor, at dtype"):
                 fused(X.numpy(), other)
 
+    def test_tensors_that_are_no_arguments(self):
+        for function in (lambda x: torch.cat([x, W]), lambda x: torch.addr(x, W[0], x[0]),
+                         lambda x: F.bilinear(x, x, W[None]), lambda x: torch.einsum("ij,jk", x, W),
+                         lambda x: x @ W, lambda x: F.linear(x, bias=W[0], weight=x)):
+            with self.assertRaisesRegex(attacca.Error, "^a Tensor inside the function.{,80}$"):
+                attacca.fuse(function)(W)
+        with self.assertRaisesRegex(attacca.Error, "^a ndarray inside the function.{,80}$"):
+            attacca.fuse(lambda x: np.concatenate((x, X.numpy())))(W.numpy())
+
     def test_methods_with_wrappers(self):
         def tripled(function):
             @functools.wraps(function)

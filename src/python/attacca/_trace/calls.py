@@ -12,6 +12,7 @@ from .._errors import Error
 from .._functions.binding import numpy_arguments, torch_arguments
 from .._functions.table import BY_ATEN, BY_NUMPY, Made, Refused, Row
 from . import composed
+from .structure import leaves_of
 from .trace_call import Record, TraceCall
 
 # Python's operators -> (name in ATen, name in numpy, whether the operands are swapped).
@@ -145,6 +146,8 @@ def _row(record: Record, framework: str, name: str, run: Any, args: Sequence[Any
     """The row of a function, and its call as the row's writer takes it."""
     known, others = (BY_ATEN, composed.BY_TORCH) if framework == "torch" else (BY_NUMPY,
                                                                                composed.BY_NUMPY)
+    for each in leaves_of((*args, *keywords.values())):
+        _plain(each)  # also of the parts of lists
     by_axis = f"{name}.dim"
     if by_axis in others and _has_axis(args, keywords):
         return others[by_axis], composed.Composer(record, framework, name, run, args, keywords)
