@@ -617,6 +617,33 @@ class Exported(unittest.TestCase):
                                        rtol=1e-4, atol=1e-4)
             self.assertEqual(torch.vmap(program)(x[:0]).shape, model(x[:0]).shape)
 
+    def test_a_wrong_input_is_named_as_the_model_names_it(self):
+        class Scaled(nn.Module):
+            def forward(self, data, parts, scale):
+                return torch.relu(data @ parts["w"]) * scale
+
+        good = {"data": torch.randn(4, 8), "parts": {"w": torch.randn(8, 8)},
+                "scale": torch.randn(8)}
+        exported = torch.export.export(Scaled(), (good["data"], good["parts"]),
+                                       {"scale": good["scale"]}, dynamic_shapes={
+                                           "data": {0: torch.export.Dim("rows")},
+                                           "parts": {"w": None}, "scale": None})
+        program = attacca.compile(exported)
+
+        def called(data, parts, scale):
+            return program(data, parts, scale=scale)
+        torch.testing.assert_close(called(**good), Scaled()(**good))
+        for change, message in (
+                ({"data": torch.randn(5, 9)}, r"data is f32\[5, 9\], f32\[s\d+, 8\] is wanted"),
+                ({"data": torch.randn(8)}, r"data is f32\[8\]"),
+                ({"data": good["data"].cfloat()}, r"data is torch.complex64\[4, 8\]"),
+                ({"data": good["data"].numpy()}, "data is a ndarray"),
+                ({"parts": {"w": good["parts"]["w"].double()}}, r"parts_w is f64\[8, 8\]"),
+                ({"scale": torch.randn(3)}, r"scale is f32\[3\]"),
+                ({"scale": "a"}, "scale is 'a'")):
+            with self.subTest(change=change), self.assertRaisesRegex(attacca.Error, message):
+                called(**{**good, **change})
+
     def test_every_call_is_checked_not_the_first_alone(self):
         model = nn.Sequential(nn.Linear(32, 48), nn.GELU()).eval()
         program = attacca.compile(self.export(model, torch.randn(4, 32)))

@@ -1,13 +1,16 @@
 """Exported programs whose regions are fused."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from .._arguments import Mode, Tuning, shown
 from .._compile import Options as PlanOptions
 from .._errors import Error
+from .._frameworks import Torch
 from ._options import Options, Policy
 from ._rewrite import rewrite
 
@@ -55,7 +58,38 @@ class Program:
             Error: As :meth:`attacca.Plan.__call__`.
         """
         with torch.no_grad():
-            return self.module(*args, **keywords)
+            try:
+                return self.module(*args, **keywords)
+            except (Error, RuntimeError):
+                _check_inputs(self.module.graph, args, keywords)
+                raise
+
+
+def _check_inputs(graph: torch.fx.Graph, args: Sequence[Any], keywords: dict[str, Any]) -> None:
+    """Finds the input that a region's error is about, which names a value of the graph.
+
+    Raises:
+        Error: An argument is not what was exported.
+    """
+    inputs = [node for node in graph.nodes if node.op == "placeholder"]
+    given = {**dict(zip((node.name for node in inputs), tree_leaves(args))), **keywords}
+    for node in inputs:
+        wanted, value = node.meta.get("val"), given.get(node.name)
+        if not isinstance(wanted, torch.Tensor) or node.name not in given:
+            continue
+        if not isinstance(value, torch.Tensor):
+            raise Error(f"{node.name} is {shown(value)}", node.name, "give a torch.Tensor")
+        # A dynamic size is no int.
+        same = len(wanted.shape) == len(value.shape) and all(
+            size == of or not isinstance(of, int) for size, of in zip(value.shape, wanted.shape))
+        if not same or value.dtype != wanted.dtype:
+            raise Error(f"{node.name} is {_type(value)}, {_type(wanted)} is wanted", node.name,
+                        "give a tensor as it was exported")
+
+
+def _type(tensor: torch.Tensor) -> str:
+    dtype = Torch.names().get(tensor.dtype, str(tensor.dtype))
+    return f"{dtype}[{', '.join(map(str, tensor.shape))}]"
 
 
 def _let_views_copy(graph: torch.fx.Graph) -> None:
