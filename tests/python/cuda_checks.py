@@ -228,6 +228,21 @@ class Graphs(Check):
         graph.replay()
         torch.cuda.synchronize()
 
+    @unittest.skipUnless(GPU, "only a GPU has CUDA graphs")
+    def test_a_first_call_while_capturing(self):
+        plan = attacca.compile("graph g(x: bf16[M, 256], w: bf16[256, 256], b: bf16[256]) "
+                               "{ return relu(x @ w + b * 1.25) * 0.5 }",
+                               device="cuda", tuning="model")
+        x, w = rows(64)[:, :256].contiguous(), rows(256)[:, :256].contiguous()
+        b = rows(1)[0, :256].contiguous()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            y = plan(x, w, b)
+        graph.replay()
+        expected = torch.relu(x.double() @ w.double() + b.double() * 1.25) * 0.5
+        torch.testing.assert_close(y.double(), expected, rtol=0.02,
+                                   atol=0.02 * expected.abs().max().item())
+
     def test_exported(self):
         model = mlp()
         exported = torch.export.export(model, (rows(8),),
