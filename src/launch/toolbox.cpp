@@ -13,6 +13,7 @@ std::string key_of(const gpu::KernelRequest& request) {
                   name(request.b_type), name(request.mode), serialize_in_order(request.epilogue),
                   epilogue::serialize(request.binding));
   if (request.problems > 1) key += fmt::format("|{} problems", request.problems);
+  if (request.has_signals) key += "|signals";
   for (const std::string& text : request.includes) key += "|" + text;
   return key;
 }

@@ -23,10 +23,15 @@ int64_t bucket_of(int64_t m) {
   }
 }
 
-// The part of a layout that decides between candidates: which stride is 1, and the alignment.
+// The part of a layout that decides between candidates: which stride is 1, and the alignment, which
+// is that of all rows or columns.
 std::string layout(const View& view) {
   const char* major = view.column_stride == 1 ? "r" : view.row_stride == 1 ? "c" : "s";
-  return fmt::format("{}:{}{}", name(view.dtype), major, view.alignment);
+  int alignment = view.alignment;
+  for (const int64_t stride : {view.row_stride, view.column_stride, view.batch_stride})
+    while (stride != 1 && alignment > 1 && stride * ir::size_of(view.dtype) % alignment != 0)
+      alignment /= 2;
+  return fmt::format("{}:{}{}", name(view.dtype), major, alignment);
 }
 
 double footprint(const View& view, int64_t rows, int64_t columns, int64_t batch) {

@@ -29,6 +29,7 @@ TEST(Duplicates, NotWhatDiffers) {
            "(x: f32[M, 8]) { return x * 2, x * 3, x * -2 }",
            "(x: f32[M, 8], y: f32[M, 8]) { return x - y, y - x }",
            "(x: f32[M, 8]) { return clamp(x, min=0, max=1), clamp(x, min=0, max=2) }",
+           "(x: f32[M, 8]) { return clamp(x, max=0), clamp(x, max=-0.0) }",
            "(x: f32[M, 8]) { return cast(x, u8), cast(x, u8, saturate=true), cast(x, s8) }",
            "(x: f32[M, 8]) { return x + 0.0, x + -0.0 }",
        })

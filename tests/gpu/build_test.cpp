@@ -10,7 +10,10 @@
 #include "epilogue/text.hpp"
 #include "gpu/cache_testing.hpp"
 #include "gpu/kernel/helper_kernel.hpp"
+#include "gpu/kernel/kernel_file.hpp"
+#include "gpu/kernel/kernel_image.hpp"
 #include "gpu/kernel/sources.hpp"
+#include "ptx/analysis/kernel_analysis.hpp"
 
 namespace attacca::gpu {
 namespace {
@@ -135,6 +138,48 @@ TEST_F(BuildTest, KeysNameTheSources) {
   const std::string start = fmt::format("sources {}\n", kernel_sources());
   EXPECT_TRUE(cache_key(request(kernel, "relu(acc)"), tools)->starts_with(start));
   EXPECT_TRUE(cache_key(HelperRequest{.entry = "k", .source = ""}, tools)->starts_with(start));
+}
+
+// Their extra parameters have the same names, so that one's image serves the other without an
+// error, and without its tail.
+TEST_F(BuildTest, KernelsOfOneFileHaveTheirOwnImages) {
+  const std::string file = folder.path + "/two.cu";
+  std::ofstream(file) << R"(
+extern "C" __global__ void first(float* out, const float* x) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  out[i] = x[i];
+}
+extern "C" __global__ void second(float* out, const float* x) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  out[i] = 2 * x[i];
+})";
+  TailRequest wanted;
+  wanted.epilogue = "relu(out + row(bias))";
+  wanted.dtype = wanted.result = ir::DType::F32;
+  wanted.rows = wanted.columns = 64;
+  wanted.threads = 256;
+  const auto tail = emit_tail(wanted);
+  ASSERT_TRUE(tail) << to_string(tail.error());
+  const auto image = [&](const char* entry, Cache& images) -> std::vector<char> {
+    const auto loaded = load_kernel({.file = file,
+                                     .kernel = entry,
+                                     .arch = "sm_90a",
+                                     .includes = {},
+                                     .options = {},
+                                     .kernel_option = "entry="});
+    EXPECT_TRUE(loaded) << to_string(loaded.error());
+    const auto analysis = ptx::analyse_output(loaded->module, loaded->entry, {"0", 0}, 4);
+    EXPECT_TRUE(analysis) << to_string(analysis.error());
+    const auto made = kernel_image(
+        {.module = &loaded->module, .capability = 90, .tail = &*tail, .analysis = &*analysis},
+        images, tools);
+    EXPECT_TRUE(made) << to_string(made.error());
+    return *made;
+  };
+  Cache other({.folder = folder.path + "/other"});
+  const std::vector<char> first = image("first", cache);
+  EXPECT_NE(image("second", cache), first);
+  EXPECT_EQ(image("second", cache), image("second", other));
 }
 
 // Changes that must give another kernel.

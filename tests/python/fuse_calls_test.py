@@ -186,6 +186,14 @@ class Calls(unittest.TestCase):
                 with self.assertRaisesRegex(attacca.Error, "rng is a generator.*outside"):
                     call()
 
+    def test_sets_of_equal_numbers_are_other_constants(self):
+        for values in ((2, 2.0, True + 1), (0.0, -0.0), (1, True)):
+            scaled = attacca.fuse(lambda x, by: x / next(iter(by)))
+            for value in values:
+                made, expected = scaled(X, frozenset({value})), X / value
+                self.assertEqual(made.dtype, expected.dtype)
+                torch.testing.assert_close(made, expected, equal_nan=True)
+
     def test_dtypes_and_functions_are_constants(self):
         x = X.numpy()
         for dtype in (np.dtype("f8"), np.dtype("i4")):

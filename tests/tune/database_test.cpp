@@ -483,6 +483,9 @@ TEST(ChoiceKey, LeavesShapesOutOfTheClass) {
   b.views.products[0].a.alignment = 2;
   EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   b = a;
+  b.views.products[0].a.row_stride = 97;  // the second row lies at an odd element
+  EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
+  b = a;
   b.mode = ir::Mode::Eager;
   EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
   b = a;

@@ -18,7 +18,8 @@ Result<std::string> key_of(const KernelImageRequest& request, const Toolchain& t
                                 machine_arch(target_of(*request.module), request.capability));
   if (request.tail == nullptr) return key;
   const ptx::Analysis& analysis = *request.analysis;
-  key += fmt::format("output {}+{} of {} bytes\nthreads {}\n", analysis.parameter, analysis.offset,
+  key += fmt::format("entry {}\noutput {}+{} of {} bytes\nthreads {}\n",
+                     analysis.bodies.at(0).function->name, analysis.parameter, analysis.offset,
                      analysis.element_bytes, request.tail->signature.threads);
   key += request.tail->source;
   for (const auto& [count, pack] : request.tail->packs) key += pack.source;

@@ -139,6 +139,8 @@ Status measure(const StepContext& context, const fuse::Region& region,
   ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox(), text, options));
   // A thorough choice that was timed again beside the quick candidates stays one.
   if (options.before && !known.quick) tuned.choice.quick = false;
+  // What a choice among some templates is worth among all was not seen.
+  if (!options.filter.allow.empty() || !options.filter.deny.empty()) tuned.choice.quick = true;
   decision.candidate = tuned.choice.candidate;
   decision.seconds = tuned.choice.seconds;
   decision.unfused_seconds = tuned.choice.unfused_seconds;

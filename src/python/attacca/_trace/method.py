@@ -188,6 +188,8 @@ def identity(value: Any) -> Any:
     0.0 and -0.0; of a method its function; of another object its class."""
     if isinstance(value, (tuple, list)) and is_constant(value):
         return (type(value).__name__, *map(identity, value))
+    if isinstance(value, frozenset) and is_constant(value):
+        return (type(value).__name__, frozenset(map(identity, value)))
     if hasattr(value, "tobytes") and not isinstance(value, type):
         return (type(value).__name__, value.tobytes())
     if is_constant(value):
