@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--processes", type=int, default=60, help="at most")
     parser.add_argument("--budget", type=int, default=16,
                         help="templates to time, the best by rank")
-    parser.add_argument("--json", help="a file for all choices, which is gone on with")
+    parser.add_argument("--json", help="a file for all choices; an existing one is continued")
     parser.add_argument("--rounds", help="a file for the seconds of single rounds")
     args = parser.parse_args()
     end = time.monotonic() + 60 * args.minutes

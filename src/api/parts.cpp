@@ -9,6 +9,9 @@ namespace {
 template <class MayBeAbsent>
 Status check_present(std::span<const void* const> addresses, const std::vector<Tensor>& tensors,
                      std::string_view what, const MayBeAbsent& may_be_absent) {
+  if (tensors.empty() && !addresses.empty())
+    return fail(fmt::format("{} {}s for a plan without any", addresses.size(), what),
+                std::string(what), "give none");
   for (size_t i = 0; i < addresses.size(); ++i) {
     const Tensor& tensor = tensors[i % tensors.size()];
     if (addresses[i] == nullptr && tensor.bytes > 0 && !may_be_absent(i % tensors.size()))

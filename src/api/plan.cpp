@@ -9,6 +9,7 @@
 #include "fuse/explain/explain.hpp"
 #include "launch/bundle/make_bundle.hpp"
 #include "run/shared/input_layout.hpp"
+#include "support/files/process_gate.hpp"
 #include "support/text/json.hpp"
 
 namespace attacca::api {
@@ -204,15 +205,17 @@ Result<Plan::Difference> Plan::lay_out(std::vector<Tensor>& inputs, std::vector<
 Result<std::shared_ptr<const Plan>> Plan::variant(const Difference& difference) const {
   const std::string key = difference.key();
   {
+    const ForkHold hold;
     const std::lock_guard lock(mutex_);
     if (const auto found = variants_.find(key); found != variants_.end()) return found->second;
   }
   ATTACCA_TRY(ir::Graph graph, with_strides(graph_, difference.inputs));
   ATTACCA_TRY(std::shared_ptr<const Plan> made,
               make(std::move(graph), options_, choices(), bundle_, difference));
+  decltype(variants_) left_out;  // instances keep the variants that they need
+  const ForkHold hold;
   const std::lock_guard lock(mutex_);
-  if (variants_.size() >= kMostVariants)
-    variants_.clear();  // instances keep the variants that they need
+  if (variants_.size() >= kMostVariants) left_out.swap(variants_);
   return variants_.emplace(key, std::move(made)).first->second;
 }
 
@@ -288,6 +291,7 @@ void put(std::vector<run::KnownChoice>& choices, const tune::ChoiceKey& key,
 }  // namespace
 
 void Plan::remember(const ir::SymbolValues& sizes, std::span<const run::Decision> decisions) const {
+  const ForkHold hold;
   const std::lock_guard lock(mutex_);
   if (std::find(sizes_.begin(), sizes_.end(), sizes) == sizes_.end()) sizes_.push_back(sizes);
   for (const run::Decision& decision : decisions) {
@@ -299,6 +303,7 @@ void Plan::remember(const ir::SymbolValues& sizes, std::span<const run::Decision
 }
 
 std::vector<run::KnownChoice> Plan::choices() const {
+  const ForkHold hold;
   const std::lock_guard lock(mutex_);
   return choices_;
 }

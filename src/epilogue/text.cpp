@@ -136,9 +136,17 @@ class OperandReader {
     if (!tokens_[at].is(")"))
       return source_.fail(tokens_[at].offset,
                           fmt::format("expected ')', got {}", ir::describe(tokens_[at])), example);
-    // The brackets stay, so that the name is no part of what follows.
-    blank(word.offset, word.offset + word.text.size());
-    blank(name.offset + name.text.size(), tokens_[at].offset);
+    // Blanks would join the name to what stands beside the operand.
+    const Token& next = tokens_[at + 1];
+    if (next.is("(") || next.is("="))
+      return source_.fail(next.offset, fmt::format("'{}' after an operand", next.text),
+                          "write an operator between them");
+    if (i > 0 && tokens_[i - 1].kind == TokenKind::Name)
+      return source_.fail(word.offset,
+                          fmt::format("{} before an operand", ir::describe(tokens_[i - 1])),
+                          "write an operator between them, or brackets");
+    blank(word.offset, name.offset);
+    blank(name.offset + name.text.size(), tokens_[at].offset + 1);
     i = at;
     return add({ir::decode_name(name), role, dtype, name.offset}, typed);
   }

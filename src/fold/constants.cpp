@@ -1,8 +1,8 @@
 #include "fold/constants.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
 #include <string>
 
 #include "fmt/format.h"
@@ -101,7 +101,10 @@ double Constants::write(double value) const {
     return std::copysign(rounded && of_literals_.contains(recognised) ? recognised : original,
                          value);
   }
-  const double shorter = std::strtod(fmt::format("{:.12g}", value).c_str(), nullptr);
+  // Not strtod, which reads the number as the process's locale writes it.
+  const std::string digits = fmt::format("{:.12g}", value);
+  double shorter = value;
+  std::from_chars(digits.data(), digits.data() + digits.size(), shorter);
   return std::fabs(shorter - value) <= 1e-14 * std::fabs(value) ? shorter : value;
 }
 

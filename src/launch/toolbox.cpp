@@ -129,6 +129,11 @@ Toolbox::Kernels Toolbox::kernels() const {
   return kernels_;
 }
 
+void Toolbox::forget_kernels() {
+  const std::lock_guard lock(mutex_);
+  kernels_.clear();
+}
+
 bool Toolbox::has(const gpu::KernelRequest& request) const {
   const std::string key = key_of(request);
   const std::lock_guard lock(mutex_);

@@ -57,6 +57,8 @@ class Toolbox {
   // The kernels made so far. Their keys name no shape, no device and no tool.
   using Kernels = std::map<std::string, std::shared_ptr<const Kernel>, std::less<>>;
   Kernels kernels() const;
+  // Leaves them to those that run them.
+  void forget_kernels();
   // Whether the kernel was made, or is in the bundle.
   bool has(const gpu::KernelRequest& request) const;
 

@@ -43,23 +43,26 @@ class InstanceCache {
   static constexpr size_t kMostInstances = 256;
 
   // The instance with this key; by `make`, which returns a Result<Instance>, where there is none.
-  // Other threads wait for `make`. Errors: those of `make`, which are not kept.
+  // Threads that ask at once may each call `make`: a lock that is held meanwhile would stay held in
+  // a child process. Errors: those of `make`, which are not kept.
   template <class Make>
   Result<Instance> get(LayoutKey key, const Make& make) {
-    const std::lock_guard lock(mutex_);
-    ++uses_;
-    if (const auto known = entries_.find(key); known != entries_.end()) {
-      known->second.last_use = uses_;
-      return known->second.instance;
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = entries_.find(key); known != entries_.end()) {
+        known->second.last_use = ++uses_;
+        return known->second.instance;
+      }
     }
     Result<Instance> made = make();
     if (!made) return made;
+    const std::lock_guard lock(mutex_);
+    ++uses_;
     if (entries_.size() >= kMostInstances)
       entries_.erase(std::min_element(
           entries_.begin(), entries_.end(),
           [](const auto& a, const auto& b) { return a.second.last_use < b.second.last_use; }));
-    entries_.emplace(std::move(key), Entry{*made, uses_});
-    return made;
+    return entries_.try_emplace(std::move(key), Entry{*made, uses_}).first->second.instance;
   }
 
  private:

@@ -16,24 +16,34 @@ void bind_graph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph")
       .def_static(
           "parse",
-          [](const std::string& text) { return check(Graph::parse(whole(text, "graph"))); },
+          [](const std::string& text) {
+            whole(text, "graph");
+            return check(unlocked([&] { return Graph::parse(text); }));
+          },
           nb::arg("text"))
       .def_static(
-          "load", [](const std::string& path) { return check(Graph::load(whole(path, "path"))); },
+          "load",
+          [](const std::string& path) {
+            whole(path, "path");
+            return check(unlocked([&] { return Graph::load(path); }));
+          },
           nb::arg("path"))
       .def_static(
           "from_onnx",
           [](const nb::bytes& model, const std::string& directory) {
-            return check(Graph::from_onnx(bytes_of(model), whole(directory, "directory")));
+            whole(directory, "directory");
+            const std::span<const std::byte> bytes = bytes_of(model);
+            return check(unlocked([&] { return Graph::from_onnx(bytes, directory); }));
           },
           nb::arg("model"), nb::arg("directory") = "")
-      .def("text", [](const Graph& graph) { return check(graph.text()); })
+      .def("text", [](const Graph& graph) { return check(unlocked([&] { return graph.text(); })); })
       .def(
           "with_constant",
           [](const Graph& graph, const std::string& input, const std::string& type,
              const nb::bytes& data) {
-            return check(graph.with_constant(whole(input, "constants"), whole(type, "constants"),
-                                             bytes_of(data)));
+            whole(input, "constants"), whole(type, "constants");
+            const std::span<const std::byte> bytes = bytes_of(data);
+            return check(unlocked([&] { return graph.with_constant(input, type, bytes); }));
           },
           nb::arg("input"), nb::arg("type"), nb::arg("data"));
 }

@@ -57,10 +57,9 @@ void bind_plan(nb::module_& module) {
             const Options chosen =
                 options(device, mode, tuning, tuning_seconds, threads, batch_invariant, true);
             const DType in = dtype(input), out = dtype(out_dtype);
-            return check_and_warn(unlocked([&] {
-              return Plan::matmul(in, whole(b_layout, "b_layout"), whole(epilogue, "epilogue"), out,
-                                  chosen);
-            }));
+            whole(b_layout, "b_layout"), whole(epilogue, "epilogue");
+            return check_and_warn(
+                unlocked([&] { return Plan::matmul(in, b_layout, epilogue, out, chosen); }));
           },
           nb::arg("dtype"), nb::arg("b_layout"), nb::arg("epilogue"), nb::arg("out_dtype"),
           nb::arg("device"), nb::arg("mode"), nb::arg("tuning"), nb::arg("tuning_seconds"),
@@ -68,17 +67,22 @@ void bind_plan(nb::module_& module) {
       .def_static(
           "load",
           [](const std::string& path, const std::string& device) {
-            return check_and_warn(Plan::load(whole(path, "path"), whole(device, "device")));
+            whole(path, "path"), whole(device, "device");
+            return check_and_warn(unlocked([&] { return Plan::load(path, device); }));
           },
           nb::arg("path"), nb::arg("device") = "")
       .def_static(
           "deserialize",
           [](const nb::bytes& data, const std::string& device) {
-            return check_and_warn(
-                Plan::deserialize({data.c_str(), data.size()}, whole(device, "device")));
+            whole(device, "device");
+            const std::string_view bytes(data.c_str(), data.size());
+            return check_and_warn(unlocked([&] { return Plan::deserialize(bytes, device); }));
           },
           nb::arg("data"), nb::arg("device") = "")
-      .def("serialize", [](const Plan& plan) { return to_bytes(check(plan.serialize())); })
+      .def("serialize",
+           [](const Plan& plan) {
+             return to_bytes(check(unlocked([&] { return plan.serialize(); })));
+           })
       .def(
           "save",
           [](const Plan& plan, const std::string& path, bool kernels) {
@@ -92,10 +96,14 @@ void bind_plan(nb::module_& module) {
       .def_prop_ro("inputs", &Plan::inputs)
       .def_prop_ro("outputs", &Plan::outputs)
       .def_prop_ro("symbols", &Plan::symbols)
-      .def("graph_text", [](const Plan& plan) { return check(plan.graph_text()); })
-      .def("explain_text", [](const Plan& plan) { return check(plan.explain_text()); })
-      .def("explain_json", [](const Plan& plan) { return check(plan.explain_json()); })
-      .def("explain_dot", [](const Plan& plan) { return check(plan.explain_dot()); })
+      .def("graph_text",
+           [](const Plan& plan) { return check(unlocked([&] { return plan.graph_text(); })); })
+      .def("explain_text",
+           [](const Plan& plan) { return check(unlocked([&] { return plan.explain_text(); })); })
+      .def("explain_json",
+           [](const Plan& plan) { return check(unlocked([&] { return plan.explain_json(); })); })
+      .def("explain_dot",
+           [](const Plan& plan) { return check(unlocked([&] { return plan.explain_dot(); })); })
       .def(
           "prepare",
           [](const Plan& plan, const std::vector<std::pair<std::string, int64_t>>& sizes,

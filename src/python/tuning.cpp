@@ -38,7 +38,7 @@ void bind_tuning(nb::module_& module) {
       },
       nb::arg("problem"), nb::arg("device"), nb::arg("tuning"), nb::arg("seconds"));
   module.def("keep_workers", attacca_workers_keep);
-  module.def("release_workers", attacca_workers_release);
+  module.def("release_workers", [] { unlocked([] { attacca_workers_release(); }); });
   module.def("list_choices",
              [] { return check_and_warn(unlocked([] { return list_choices(); })); });
   module.def(

@@ -1,7 +1,6 @@
 // libattacca_torch.so: attacca::region and attacca::region_of_one_result as torch's C++ operators,
 // by its stable ABI, so that an AOTInductor package runs where attacca's Python package is not. The
 // schemas are those of src/python/attacca/torch/_ops/region.py.
-#include <algorithm>
 #include <dlfcn.h>
 #include <stdexcept>
 #include <torch/csrc/stable/library.h>
@@ -87,7 +86,16 @@ void* current_stream(int32_t device) {
   return stream;
 }
 
-// Compiled once for each device.
+// The mode as attacca/_compile.py writes it: "fp32+batch_invariant".
+void read_mode(std::string mode, Options& options) {
+  constexpr std::string_view kInvariant = "+batch_invariant";
+  options.batch_invariant = mode.ends_with(kInvariant);
+  if (options.batch_invariant) mode.resize(mode.size() - kInvariant.size());
+  options.mode = static_cast<Mode>(index_of(mode, kModeNames, "mode"));
+}
+
+// Compiled once for each device; by threads that ask at once, each for itself, since a child
+// process would find a lock that is held meanwhile held for ever.
 std::shared_ptr<Region> region_of(const std::string& graph, const std::string& mode,
                                   const std::string& tuning, double seconds,
                                   const std::string& device) {
@@ -95,20 +103,18 @@ std::shared_ptr<Region> region_of(const std::string& graph, const std::string& m
   static auto& known = *new std::unordered_map<std::string, std::shared_ptr<Region>>;
   std::string key =
       device + ' ' + mode + ' ' + tuning + ' ' + std::to_string(seconds) + ' ' + graph;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<Region>& found = known[std::move(key)];
-  if (!found) {
-    Options options;
-    options.device = device;
-    // As attacca/_compile.py writes it: "fp32+batch_invariant".
-    const size_t end = std::min(mode.find('+'), mode.size());
-    options.mode = static_cast<Mode>(index_of(mode.substr(0, end), kModeNames, "mode"));
-    options.batch_invariant = mode.substr(end) == "+batch_invariant";
-    options.tuning = static_cast<Tuning>(index_of(tuning, kTuningNames, "tuning"));
-    options.tuning_seconds = seconds;
-    found = value_of(Region::compile(graph, options));
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = known.find(key); found != known.end()) return found->second;
   }
-  return found;
+  Options options;
+  options.device = device;
+  read_mode(mode, options);
+  options.tuning = static_cast<Tuning>(index_of(tuning, kTuningNames, "tuning"));
+  options.tuning_seconds = seconds;
+  std::shared_ptr<Region> made = value_of(Region::compile(graph, options));
+  const std::lock_guard lock(mutex);
+  return known.try_emplace(std::move(key), std::move(made)).first->second;
 }
 
 std::vector<Tensor> run_region(const std::vector<Tensor>& inputs, const std::string& graph,

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <mutex>
-#include <unistd.h>
 
 #include "fmt/format.h"
 
+#include "support/environment.hpp"
 #include "support/immortal.hpp"
 #include "support/text/json.hpp"
 
@@ -16,7 +16,8 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 milliseconds milliseconds_of(double seconds) {
-  return milliseconds(static_cast<int64_t>(seconds * 1000));
+  constexpr double kYear = 365.0 * 24 * 3600;  // longer times overflow the clock
+  return milliseconds(static_cast<int64_t>(std::min(seconds, kYear) * 1000));
 }
 
 bool is_answered(const Trial& trial) {
@@ -48,7 +49,7 @@ void note(const json::Value& line, const std::vector<size_t>& open, std::vector<
     trials[*trial].failure = failed->as<std::string>();
 }
 
-// Of workers that no Timer has.
+// Workers that no Timer uses.
 class IdleWorkers {
  public:
   void keep() {
@@ -62,17 +63,23 @@ class IdleWorkers {
     if (keepers_ > 0 && --keepers_ == 0) ended.swap(idle_);
   }
 
+  bool are_kept() {
+    const std::scoped_lock lock(mutex_);
+    return keepers_ > 0;
+  }
+
   void put(std::unique_ptr<Worker> worker) {
     const std::scoped_lock lock(mutex_);
     worker->kept = true;
     if (keepers_ > 0) idle_.push_back(std::move(worker));
   }
 
-  // Nothing: there is none for this.
-  std::unique_ptr<Worker> take(const std::string& serves) {
+  // One that this thread started; null if there is none for the purpose.
+  std::unique_ptr<Worker> take(const std::string& purpose) {
     const std::scoped_lock lock(mutex_);
-    const auto found = std::find_if(idle_.begin(), idle_.end(),
-                                    [&](const auto& worker) { return worker->serves == serves; });
+    const auto found = std::find_if(idle_.begin(), idle_.end(), [&](const auto& worker) {
+      return worker->purpose == purpose && worker->thread == std::this_thread::get_id();
+    });
     if (found == idle_.end()) return nullptr;
     std::unique_ptr<Worker> taken = std::move(*found);
     idle_.erase(found);
@@ -89,13 +96,26 @@ IdleWorkers& idle_workers() {
   return *immortal([] { return std::make_unique<IdleWorkers>(); });
 }
 
+// What a worker's libraries and tools read beside Attacca's own variables.
+constexpr const char* kOthersVariables[] = {"CUDA_VISIBLE_DEVICES",
+                                            "CUDA_DEVICE_ORDER",
+                                            "CUDA_HOME",
+                                            "CUDA_PATH",
+                                            "HOME",
+                                            "LD_LIBRARY_PATH",
+                                            "PATH",
+                                            "VIRTUAL_ENV",
+                                            "XDG_CACHE_HOME",
+                                            "TMPDIR"};
+
 // What a worker is started for. It opens the device of its first request, and reads the environment
 // when it starts.
-std::string served_by(const std::vector<std::string>& command, const TimingRequest& request) {
+std::string purpose_of(const std::vector<std::string>& command, const TimingRequest& request) {
   std::string text =
       fmt::format("{}\n{}\n{}", fmt::join(command, "\n"), request.device, request.vendor);
-  for (char** variable = environ; *variable != nullptr; ++variable)
-    text.append("\n").append(*variable);
+  for (const EnvironmentVariable& variable : environment_variables())
+    text += "\n" + environment(variable.name);
+  for (const char* name : kOthersVariables) text += "\n" + environment(name);
   return text;
 }
 
@@ -120,7 +140,8 @@ Timer::~Timer() {
 }
 
 void Timer::change_worker() {
-  if (worker_) former_.push_back(std::move(worker_));
+  if (worker_ && idle_workers().are_kept()) former_.push_back(std::move(worker_));
+  worker_.reset();
 }
 
 std::vector<Trial> Timer::time(const TimingRequest& request) {
@@ -168,25 +189,26 @@ Timer::Outcome Timer::attempt(const TimingRequest& request, const Open& open,
     // If the worker does not take the request, reading from it tells how it ended.
     (void)worker_->child.send(write_request(request));
     Outcome outcome = listen(open, trials);
-    // A kept worker dies with the thread that started it, which is not the request's fault.
-    if (!kept || !std::holds_alternative<Died>(outcome)) return outcome;
+    // A kept worker may have died before the request: with a thread whose id this one has now.
+    const auto* died = std::get_if<Died>(&outcome);
+    if (!kept || died == nullptr || died->is_silent) return outcome;
     worker_.reset();
   }
 }
 
 Status Timer::find_worker(const TimingRequest& request) {
   if (worker_) return {};
-  const std::string serves = served_by(command_, request);
-  worker_ = idle_workers().take(serves);
+  const std::string purpose = purpose_of(command_, request);
+  worker_ = idle_workers().take(purpose);
   if (worker_) return {};
   ATTACCA_TRY(Child child, Child::start(command_));
-  worker_ = std::make_unique<Worker>(Worker{serves, std::move(child)});
+  worker_ = std::make_unique<Worker>(Worker{purpose, std::move(child)});
   return {};
 }
 
 Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
   std::optional<size_t> current;
-  const auto died = [&](const std::string& why) -> Outcome {
+  const auto died = [&](const std::string& why, bool is_silent = false) -> Outcome {
     const bool all = std::all_of(open.begin(), open.end(),
                                  [&](const size_t i) { return is_answered(trials[i]); });
     if (all) {
@@ -194,7 +216,7 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
       return Served{};
     }
     if (current) return Culprit{*current, why};
-    return Died{why};
+    return Died{why, is_silent};
   };
   const auto served = [&](const std::string& why) -> Outcome {
     fail_unanswered(open, trials, why);
@@ -210,7 +232,7 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
     const auto heard = worker_->child.receive(std::min(left, silence));
     if (std::holds_alternative<TimedOut>(heard)) {
       if (left <= silence) continue;
-      return died(fmt::format("no sign of life for {} s", limits_.silence_seconds));
+      return died(fmt::format("no sign of life for {} s", limits_.silence_seconds), true);
     }
     if (const auto* ended = std::get_if<Ended>(&heard))
       return died("the timing process " + ended->how);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -21,9 +22,9 @@ struct TimeLimits {
   double silence_seconds = 60;
 };
 
-// After keep_workers(), workers that a Timer of this process is done with serve later ones: a
-// process takes most of a second until it has a context on the GPU. release_workers(), called as
-// often, ends those that are idle.
+// After keep_workers(), workers that a Timer is done with serve later ones of the same thread, with
+// which they would die: a process takes most of a second until it has a context on the GPU.
+// release_workers(), called as often, ends those that are idle.
 void keep_workers();
 void release_workers();
 
@@ -37,9 +38,10 @@ class KeepWorkers {
 
 // A worker, and what it was started for: a command, a device, and the environment.
 struct Worker {
-  std::string serves;
+  std::string purpose;
   Child child;
-  bool kept = false;  // it served another Timer before
+  std::thread::id thread = std::this_thread::get_id();  // that started it
+  bool kept = false;                                    // it served another Timer before
 };
 
 // Sends requests to a worker. If the worker dies, starts another without the candidate at fault. If
@@ -69,6 +71,7 @@ class Timer {
   };
   struct Died {
     std::string why;
+    bool is_silent = false;  // it was killed for its silence
   };
   using Outcome = std::variant<Served, Culprit, Died>;
 

@@ -228,7 +228,7 @@ Result<TimingRequest> read_request(const std::string& line) {
 
 int serve_timings() {
   std::shared_ptr<launch::Toolbox> toolbox;
-  std::string line;
+  std::string line, problem;  // of the last request
   while (std::getline(std::cin, line)) {
     const auto served = [&]() -> Status {
       ATTACCA_TRY(const TimingRequest request, read_request(line));
@@ -236,6 +236,9 @@ int serve_timings() {
         use_vendor(request.vendor);
         ATTACCA_TRY(toolbox, launch::Toolbox::open(request.device));
       }
+      std::string text = json::dump(to_json(request.problem), -1);
+      if (text != problem) toolbox->forget_kernels();
+      problem = std::move(text);
       return serve(request, toolbox);
     }();
     if (served) {

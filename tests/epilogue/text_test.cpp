@@ -83,11 +83,17 @@ TEST(EpilogueText, ErrorsNameThePlaceAndTheMend) {
          "error: inf is reserved\n  at: <epilogue>:1:11\n"
          "  fix: use another name, or quote it: \"inf\"");
   expect("row(exp)(acc)",
-         "error: unexpected '(' after the end\n  at: <epilogue>:1:9\n  fix: remove it");
+         "error: '(' after an operand\n  at: <epilogue>:1:9\n"
+         "  fix: write an operator between them");
   expect("acc + row(constant)(2, f32)",
-         "error: unexpected '(' after the end\n  at: <epilogue>:1:20\n  fix: remove it");
+         "error: '(' after an operand\n  at: <epilogue>:1:20\n"
+         "  fix: write an operator between them");
   expect("row(b) = acc",
-         "error: unexpected '=' after the end\n  at: <epilogue>:1:8\n  fix: remove it");
+         "error: '=' after an operand\n  at: <epilogue>:1:8\n"
+         "  fix: write an operator between them");
+  expect("acc + exp row(b)",
+         "error: 'exp' before an operand\n  at: <epilogue>:1:11\n"
+         "  fix: write an operator between them, or brackets");
   expect("acc + acc1",
          "error: acc beside acc0 or acc1\n  at: <epilogue>:1:1\n"
          "  fix: write acc for one product, acc0 and acc1 for two");

@@ -114,6 +114,11 @@ TEST_F(Draft, LinksAreFollowed) {
   EXPECT_TRUE(fs::is_symlink(path("link")));
   EXPECT_EQ(*read_file(path("a")), "new");
   EXPECT_EQ(*read_file(path("dangling")), "here");
+  EXPECT_TRUE(fs::is_symlink(path("dangling")));
+  EXPECT_EQ(*read_file(path("nowhere")), "here");
+  fs::create_symlink("circle", path("circle"));
+  EXPECT_FALSE(write_file(path("circle"), "here"));
+  EXPECT_TRUE(fs::is_symlink(path("circle")));
 }
 
 TEST_F(Draft, APipeIsWrittenTo) {

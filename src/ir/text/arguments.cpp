@@ -98,7 +98,8 @@ Result<int64_t> Arguments::as_integer(const Argument& argument) const {
   if (number && number->kind == NumberKind::Integer && number->exact &&
       std::fabs(number->value) <= kLimit)
     return static_cast<int64_t>(number->value);
-  return expected(argument, "an integer");
+  return expected(argument,
+                  number && !number->exact ? "an integer that an f64 holds exactly" : "an integer");
 }
 
 Result<DType> Arguments::as_dtype(const Argument& argument) const {

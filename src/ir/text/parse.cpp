@@ -75,8 +75,9 @@ Status Parser::header() {
 
 // A stride's symbols are those of shapes, of any input.
 Status Parser::check_strides() const {
-  for (const auto& [name, definition] : names_)
-    ATTACCA_TRY_VOID(check_symbols(definition.offset, graph_.type(definition.value).strides));
+  for (const Value input : graph_.inputs())
+    ATTACCA_TRY_VOID(
+        check_symbols(names_.at(graph_[input].name).offset, graph_.type(input).strides));
   return {};
 }
 

@@ -121,7 +121,7 @@ void shift_bytes(const std::byte* from, size_t count, std::byte* to) {
   for (size_t i = 0; i < count; ++i) to[i] = from[i] ^ std::byte{kShift};
 }
 
-// sums[column] = of the s8 matrix with these strides, modulo 2^32.
+// The sums of the columns of an s8 matrix with these strides, modulo 2^32.
 void add_columns(const std::byte* bytes, int64_t rows, int64_t columns, const memory::dims& strides,
                  uint32_t* sums) {
   const auto* numbers = reinterpret_cast<const int8_t*>(bytes);

@@ -18,16 +18,24 @@
 namespace attacca {
 namespace {
 
-// The file that symbolic links lead to; the path itself if it is not a link.
-std::string behind_links(const std::string& path) {
+// The file that symbolic links lead to, which need not be there; the path itself if it is not a
+// link. Empty: the links lead nowhere.
+std::string behind_links(std::filesystem::path path) {
+  constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code none;
-  const auto real = std::filesystem::canonical(path, none);
-  return none ? path : real.string();
+  for (int link = 0; link < kMostLinks; ++link) {
+    const std::filesystem::path next = std::filesystem::read_symlink(path, none);
+    if (none) return path.string();
+    path = path.parent_path() / next;
+  }
+  return {};
 }
 
+// In the file's folder. Its own name may already be as long as names can be.
 std::string fresh_name(const std::string& path) {
   static std::atomic<unsigned> drafts = 0;
-  return fmt::format("{}.{}.{}.draft", path, getpid(), drafts++);
+  const std::string name = fmt::format(".{}.{}.draft", getpid(), drafts++);
+  return (std::filesystem::path(path).parent_path() / name).string();
 }
 
 // A file without a name in the folder, deleted when it is closed. -1 if the file system has none.
@@ -58,6 +66,8 @@ Result<DraftFile> DraftFile::create(const std::string& path) {
   DraftFile result;
   result.name_ = path;
   result.path_ = behind_links(path);
+  if (result.path_.empty() && !path.empty())
+    return tl::make_unexpected(result.failed(ELOOP).error());
   struct stat there;
   const bool exists = stat(result.path_.c_str(), &there) == 0;
   if (exists && S_ISDIR(there.st_mode)) return tl::make_unexpected(result.failed(EISDIR).error());

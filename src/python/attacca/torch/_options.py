@@ -20,7 +20,7 @@ def _compares() -> bool:
     Raises:
         Error: ATTACCA_TORCH_COMPARE is neither 0 nor 1.
     """
-    given = os.environ.get("ATTACCA_TORCH_COMPARE", "1")
+    given = os.environ.get("ATTACCA_TORCH_COMPARE") or "1"
     if given not in ("0", "1"):
         raise Error(f"ATTACCA_TORCH_COMPARE is {given!r}", "the environment", "set it to 0 or 1")
     return given == "1"

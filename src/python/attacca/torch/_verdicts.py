@@ -22,11 +22,13 @@ def file_of(key: str, region: Region, run: Run, effort: int) -> pathlib.Path:
     device = region.outputs[0].meta["val"].device
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
     products = torch.backends.cuda.matmul
+    # The older getter raises where the newer one is used.
+    precision = getattr(products, "fp32_precision", None) or torch.get_float32_matmul_precision()
     # What changes Inductor's code for the region.
     settings = [config.max_autotune, config.max_autotune_gemm, config.max_autotune_pointwise,
                 config.max_autotune_gemm_backends, config.epilogue_fusion,
                 config.coordinate_descent_tuning, config.triton.cudagraphs,
-                torch.get_float32_matmul_precision(),
+                precision,
                 products.allow_fp16_reduced_precision_reduction,
                 products.allow_bf16_reduced_precision_reduction]
     parts = [__version__, core_stamp(), torch.__version__, name, settings, run, effort,
