@@ -6,6 +6,7 @@ import cProfile
 import enum
 import functools
 import math
+import operator
 import pickle
 import unittest
 from typing import Annotated
@@ -187,10 +188,13 @@ class Calls(unittest.TestCase):
                     call()
 
     def test_sets_of_equal_numbers_are_other_constants(self):
-        for values in ((2, 2.0, True + 1), (0.0, -0.0), (1, True)):
-            scaled = attacca.fuse(lambda x, by: x / next(iter(by)))
+        bools = X > 0  # the dtype of a product with a constant is that of the constant
+        for x, values, function in ((bools, (2, 2.0), operator.mul),
+                                    (bools, (1, True), operator.mul),
+                                    (X, (0.0, -0.0), operator.truediv)):
+            scaled = attacca.fuse(lambda x, by, function=function: function(x, next(iter(by))))
             for value in values:
-                made, expected = scaled(X, frozenset({value})), X / value
+                made, expected = scaled(x, frozenset({value})), function(x, value)
                 self.assertEqual(made.dtype, expected.dtype)
                 torch.testing.assert_close(made, expected, equal_nan=True)
 
