@@ -527,6 +527,52 @@ class Calls(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "requires_grad is not known"):
             attacca.fuse(lambda x: x if hasattr(x, "requires_grad") else x * 2)(X)
 
+    def test_attributes_that_tensors_have_of_their_own(self):
+        class Array(np.ndarray):
+            alpha = 3.0
+
+        def plain(x):
+            return x * getattr(x, "alpha", 2.0)
+
+        def with_alpha(x):
+            x.alpha = 3.0
+            return x
+        fused = attacca.fuse(plain)
+        own = [with_alpha(X + 1), with_alpha(torch.nn.Parameter(X, requires_grad=False)),
+               X.numpy().view(Array)]
+        for x in own:
+            for function in (fused, attacca.fuse(plain)):
+                self.compare(function(X), X * 2)
+                self.compare(function(X.numpy()), X.numpy() * 2)
+                with self.assertRaisesRegex(attacca.Error, "alpha is not known"):
+                    function(x)
+                self.compare(function(X), X * 2)
+            with self.assertRaisesRegex(attacca.Error, "alpha is not known"):
+                attacca.fuse(lambda x: x * (3 if hasattr(x, "alpha") else 2))(x)
+
+    def test_attributes_that_tensors_of_self_have_of_their_own(self):
+        class Scaled:
+            def __init__(self, w):
+                self.w = w
+
+            @attacca.fuse
+            def asked_first(self, x):
+                return (2 if hasattr(x, "alpha") else 3) * x * self.w
+
+            @attacca.fuse
+            def asked(self, x):
+                return x * getattr(self.w, "alpha", 2.0)
+        w = torch.nn.Parameter(X, requires_grad=False)
+        scaled = Scaled(w)
+        for _ in range(2):
+            self.compare(scaled.asked_first(X), 3 * X * w)
+            self.compare(scaled.asked(X), X * 2)
+        w.alpha = 3.0
+        for method in (scaled.asked_first, scaled.asked, lambda x: Scaled(w).asked(x)):
+            with self.assertRaisesRegex(attacca.Error, "alpha is not known"):
+                method(X)
+        self.compare(Scaled(w.clone()).asked(X), X * 2)
+
     def test_ways_to_ask_for_a_class(self):
         @functools.singledispatch
         def dispatched(x):

@@ -31,7 +31,7 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     Raises:
         Error: An operand is missing or has no role by its shape; as :func:`attacca.fuse`.
     """
-    record = Recorder(frameworks_of(tensors), inline=True)
+    record = Recorder(frameworks_of(tensors), tensors, inline=True)
     operands: dict[str, Any] = {}
     for name, parameter in list(signature(unwrapped(function)).parameters.items())[1:]:
         if name not in views:

@@ -21,6 +21,7 @@ from .._functions.values import Extent
 from .._plan import Plan, run_remembering
 from .annotations import declared
 from .bound import Bound, Signature, bind, default_dtype
+from .calls import unknown
 from .method import Owner, Read, Reader, identity, tensors_of
 from .returned import Returned, returned_by
 from .structure import leaves_of
@@ -35,14 +36,47 @@ _traced: weakref.WeakValueDictionary[str, Fused] = weakref.WeakValueDictionary()
 
 
 class _Made(NamedTuple):
-    """A plan, and what the function makes of its results; None: nothing."""
+    """A plan, and what it depends on beside the types of its tensors.
+
+    Attributes:
+        plan: The plan.
+        returned: What the function makes of its results; None: nothing.
+        absent: The attributes that the trace asked tensors for, and that none had.
+    """
 
     plan: Plan
     returned: Returned | None
+    absent: frozenset[str]
+
+    def check(self, tensors: Sequence[Any]) -> None:
+        """Refuses tensors with attributes of their own that the trace found absent.
+
+        Raises:
+            Error: One has.
+        """
+        for name in self.absent:
+            if any(hasattr(tensor, name) for tensor in tensors):
+                raise unknown(name)
 
     def __call__(self, tensors: Sequence[Any], out: Any) -> Any:
         results = self.plan(*tensors, out=out)
         return results if self.returned is None or out is not None else self.returned.of(results)
+
+
+class _Trace(NamedTuple):
+    """What tracing a function gives.
+
+    Attributes:
+        text: The graph's text.
+        returned: What the function returns.
+        reads: What the trace read of a method's object.
+        absent: The attributes that it asked tensors for, and that none had.
+    """
+
+    text: str
+    returned: Returned
+    reads: list[Read]
+    absent: frozenset[str]
 
 
 class Fused:
@@ -121,9 +155,9 @@ class Fused:
             return self._function(*args, **keywords)  # another function, which is traced, calls it
         made, tensors = self._plan(args, keywords)
         # Where the arguments are the plan's inputs and its results what is returned, calls with
-        # the same layouts go from the cache to the kernels.
-        same = made.returned is None and len(args) == len(tensors) and all(
-            map(operator.is_, args, tensors))
+        # the same layouts go from the cache to the kernels, unless attributes must be checked.
+        same = (made.returned is None and not made.absent and len(args) == len(tensors)
+                and all(map(operator.is_, args, tensors)))
         if cache is not None and same:
             return run_remembering(made.plan, tensors, out, cache)
         return made(tensors, out)
@@ -150,7 +184,7 @@ class Fused:
             return self._method_text(args[0], args[1:], keywords)
         bound = bind(self._signature, self.__name__, args, keywords)
         _, frameworks, device = self._key(bound, None)
-        return self._trace(frameworks, device, bound)[0]
+        return self._trace(frameworks, device, bound).text
 
     def explain(self, /, *args: Any, **keywords: Any) -> Explanation:
         """Which ops are fused for these arguments, and for each op left out the reason."""
@@ -176,7 +210,9 @@ class Fused:
             self._plans[key] = made
             if len(self._plans) > _MOST_PLANS:
                 self._plans.popitem(last=False)
-        return made, list(bound.tensors.values())
+        tensors = list(bound.tensors.values())
+        made.check(tensors)
+        return made, tensors
 
     def _method_plan(self, owner: Any, args: Any, keywords: Any) -> tuple[_Made, list[Any]]:
         """Likewise, of a method of an object. One plan serves all objects that hold what its trace
@@ -188,6 +224,7 @@ class Fused:
         for made, reads in known:
             more = tensors_of(owner, reads, self._type, device)
             if more is not None:
+                made.check([*given, *more])
                 return made, [*given, *more]
         made, reads = self._compiled(frameworks, device, bound, owner)
         known.append((made, reads))
@@ -195,13 +232,15 @@ class Fused:
             del known[0]
         if len(self._methods) > _MOST_PLANS:
             self._methods.popitem(last=False)
-        return made, [*given, *(tensors_of(owner, reads, self._type, device) or [])]
+        tensors = [*given, *(tensors_of(owner, reads, self._type, device) or [])]
+        made.check(tensors)
+        return made, tensors
 
     def _method_text(self, owner: Any, args: Any, keywords: Any) -> str:
         """As :meth:`text`, of a method of an object."""
         bound = bind(self._signature, self.__name__, (owner, *args), keywords, owner)
         _, frameworks, device = self._key(bound, None)
-        return self._trace(frameworks, device, bound, owner)[0]
+        return self._trace(frameworks, device, bound, owner).text
 
     def _key(self, bound: Bound, frameworks: tuple[str, ...] | None) -> tuple[
             Any, tuple[str, ...], str]:
@@ -221,17 +260,17 @@ class Fused:
     def _compiled(self, frameworks: tuple[str, ...], device: str, bound: Bound,
                   owner: Any = None) -> tuple[_Made, list[Read]]:
         with _dispatch.unwatched():
-            text, returned, reads = _dispatch.uncompiled(self._trace)(frameworks, device, bound,
-                                                                      owner)
+            trace = _dispatch.uncompiled(self._trace)(frameworks, device, bound, owner)
         try:
-            plan = compile_graph(text, **{"device": device, **self._options})
+            plan = compile_graph(trace.text, **{"device": device, **self._options})
         except Error as error:
             if not error.where.startswith("<text>:"):
                 raise
             line = error.where.split(":")[1]
             raise Error(error.what, f"line {line} of {self.__name__}.text(...)",
                         error.fix) from None
-        return _Made(plan, None if returned.is_plan_result() else returned), reads
+        returned = None if trace.returned.is_plan_result() else trace.returned
+        return _Made(plan, returned, trace.absent), trace.reads
 
     def _type(self, name: str, view: _frameworks.View) -> str:
         """The parameter's annotated type, or else the argument's own."""
@@ -246,9 +285,10 @@ class Fused:
         return f"{view.dtype}[{shape}; {', '.join(map(str, strides))}]"
 
     def _trace(self, frameworks: Sequence[str], device: str, bound: Bound,
-               owner: Any = None) -> tuple[str, Returned, list[Read]]:
-        """The graph's text, what the function returns, and what the trace read of ``owner``."""
-        record = Recorder(frameworks)
+               owner: Any = None) -> _Trace:
+        """Calls the function with stand-ins for the tensors, and for ``owner``, a method's
+        object."""
+        record = Recorder(frameworks, bound.tensors.values())
         typed = {name: self._type(name, view) for name, view in bound.views.items()}
         stand_ins = {name: record.input(name, typed[name].partition("[")[0],
                                         _sizes(typed[name], view.shape))
@@ -266,7 +306,7 @@ class Fused:
         body = "".join(f"  {statement}\n" for statement in record.statements)
         texts = ", ".join(outputs_text(record, results))
         text = f"graph \"{self.__name__}\"({inputs}) {{\n{body}  return {texts}\n}}\n"
-        return text, returned, reader.reads
+        return _Trace(text, returned, reader.reads, frozenset(record.absent))
 
 
 class FusedMethod:

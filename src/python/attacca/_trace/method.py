@@ -78,6 +78,7 @@ class Reader:
         self.types[name] = self._type_of(name, view)
         self.reads.append(Read(path, (framework, self.types[name]), True))
         dtype = self.types[name].partition("[")[0]
+        self._record.tensors.append(value)
         self._tensors[path] = self._record.input(name, dtype, view.shape)
         return self._tensors[path]
 

@@ -273,6 +273,7 @@ class Traced:
         if name.startswith("__") or name in Traced.__slots__:
             raise AttributeError(name)
         if not self._record.tensors_have(name):
+            self._record.absent.add(name)
             raise MissingAttribute(f"{name} is no attribute of the call's tensors", name,
                                    unknown(name).fix)
         if not is_known(name, "torch") and not is_known(name, "numpy"):
@@ -421,11 +422,15 @@ class Recorder:
         frameworks: The frameworks whose rules operators and methods follow: "torch", "numpy" or
             both.
         foreign: Whether tensors of other frameworks are given, which mostly follow numpy's rules.
+        tensors: The tensors that stand-ins are for.
+        absent: The attributes that the function asked stand-ins for and that no tensor has.
     """
 
     stand_in = Traced
 
-    def __init__(self, frameworks: Sequence[str], inline: bool = False):
+    def __init__(self, frameworks: Sequence[str], tensors: Iterable[Any], inline: bool = False):
+        self.tensors = [*tensors]
+        self.absent: set[str] = set()
         self.foreign = "other" in frameworks
         self.frameworks = sorted({"numpy" if f == "other" else f for f in frameworks})
         self.statements: list[str] = []
@@ -463,9 +468,9 @@ class Recorder:
         return self.frameworks == ["torch"] and not self.foreign
 
     def tensors_have(self, name: str) -> bool:
-        """Whether a class of the tensors that stand-ins are for has an attribute; of tensors of
-        other frameworks, always."""
-        return self.foreign or any(
+        """Whether one of the tensors that stand-ins are for, or the class of their framework, has
+        an attribute; of tensors of other frameworks, always."""
+        return self.foreign or any(hasattr(tensor, name) for tensor in self.tensors) or any(
             module in sys.modules and hasattr(getattr(sys.modules[module], kind), name)
             for framework in self.frameworks for module, kind in _CLASSES[framework])
 
