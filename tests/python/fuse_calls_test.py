@@ -449,6 +449,31 @@ class Calls(unittest.TestCase):
         epilogue, _ = wrapped_by(halved)(lambda acc, bias, s=1.0: acc * s + bias)
         torch.testing.assert_close(attacca.matmul(X, W, epilogue, bias=W[0]), X @ W * 0.5 + W[0])
 
+    def test_wrappers_of_methods(self):
+        def after_self(method):
+            @functools.wraps(method)
+            def passed(self, *args, **kwargs):
+                return method(self, *args, **kwargs)
+            return passed
+
+        def epilogue(self, acc, bias, s=1.0):
+            return acc * self.scale * s + bias
+
+        def called(method, *args, **kwargs):
+            return method(*args, **kwargs)
+
+        class Scaled:
+            scale = 2.0
+            passed = wrapped_by(called)(epilogue)[0]
+            passed_after_self = after_self(epilogue)
+            plain = epilogue
+        scaled = Scaled()
+        for method in (scaled.plain, scaled.passed, scaled.passed_after_self):
+            got = attacca.matmul(X, W, method, bias=W[0])
+            torch.testing.assert_close(got, method(X @ W, W[0]))
+            self.check(method, X, W[0, :8])
+            self.check(method, X, bias=W[0], s=3.0)
+
     def test_methods_called_through_their_class(self):
         class Biased(Block):
             @attacca.fuse

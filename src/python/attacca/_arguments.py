@@ -10,6 +10,7 @@ import inspect
 import math
 import operator
 import os
+import types
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol, Union, cast, get_args
 
@@ -171,7 +172,12 @@ def signature(function: Callable[..., Any]) -> inspect.Signature:
 
 def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function whose parameters have names for what a call gives: the function itself, or what
-    it wraps if it takes ``(*args, **kwargs)``, at most after that function's first parameters."""
+    it wraps if it takes ``(*args, **kwargs)``, at most after that function's first parameters. Of
+    an object's method it is a method of the same object."""
+    if isinstance(function, types.MethodType):
+        plain = unwrapped(function.__func__)
+        return function if plain is function.__func__ else types.MethodType(plain,
+                                                                            function.__self__)
     wrapped, own = getattr(function, "__wrapped__", None), signature(function).parameters.values()
     variadic = [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]
     if wrapped is None or [each.kind for each in [*own][-2:]] != variadic:
