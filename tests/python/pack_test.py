@@ -229,6 +229,24 @@ class Errors(unittest.TestCase):
                           packed._replace(data=None), 3, None):
                 self.assertNotEqual(packed, other)
 
+    def test_equality_of_tensors_with_strides_or_without_memory(self):
+        packed = attacca.pack(torch.randn(8, 256), bits=4, group=128, scale_dtype="u8")
+        apart = torch.zeros(2 * packed.data.numel(), dtype=torch.uint8)[::2].copy_(packed.data)
+        rows = torch.zeros(8, 2)[:, 1].copy_(packed.rows)
+        for data in (apart, apart.numpy()):
+            self.assertEqual(packed, packed._replace(data=data, rows=rows))
+        apart[-1] += 1
+        self.assertNotEqual(packed, packed._replace(data=apart))
+        self.assertNotEqual(packed, packed._replace(rows=packed.rows + 1))
+        of_one = packed._replace(rows=packed.rows[:1].expand(8))
+        self.assertEqual(of_one, of_one._replace(rows=of_one.rows.contiguous()))
+        self.assertNotEqual(of_one, packed)
+        elsewhere = packed._replace(data=packed.data.to("meta"))
+        self.assertEqual(elsewhere, elsewhere._replace())
+        for other in (packed, packed._replace(data=packed.data.to("meta"))):
+            self.assertNotEqual(elsewhere, other)
+            self.assertNotEqual(other, elsewhere)
+
     def test_a_damaged_tensor_is_not_described(self):
         packed = attacca.pack(np.ones((8, 64), np.float32))
         packed.data[300] ^= 1
@@ -236,6 +254,8 @@ class Errors(unittest.TestCase):
             attacca.Packed.of(packed.data)
         with self.assertRaisesRegex(attacca.Error, "contiguous bytes"):
             attacca.Packed.of(np.ones((2, 2), np.uint8))
+        with self.assertRaisesRegex(attacca.Error, "contiguous bytes"):
+            attacca.Packed.of(torch.ones(1, dtype=torch.uint8).expand(1000))
 
 
 if __name__ == "__main__":

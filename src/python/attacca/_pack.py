@@ -19,6 +19,8 @@ from ._plan import Plan
 Bits = Literal[4, 8]
 _FLOATS, _CODES = ("f64", "f32", "f16", "bf16"), ("s8", "u8", "f8e4m3")
 _SCALES = ("f32", "f16", "bf16", "u8")
+# Formats of memoryview, by bytes.
+_UNSIGNED: dict[int, Literal["B", "H", "I", "Q"]] = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class Packed(NamedTuple):
@@ -69,10 +71,11 @@ class Packed(NamedTuple):
                 f"{', '.join(keywords)}, dtype={_arguments.dtype(dtype, 'dtype')})")
 
     def __eq__(self, other: object) -> bool:
-        """Whether both are described alike and, on the CPU, have the same bytes."""
+        """Whether both are described alike and have the same bytes. Those on a GPU are copied to
+        the CPU for that. Tensors whose bytes cannot be read, such as those on torch's meta device,
+        are equal to themselves alone."""
         return (isinstance(other, Packed) and self[1:7] == other[1:7]
-                and _bytes(self.data) == _bytes(other.data)
-                and _bytes(self.rows) == _bytes(other.rows))
+                and _are_equal(self.data, other.data) and _are_equal(self.rows, other.rows))
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -91,8 +94,7 @@ class Packed(NamedTuple):
             Error: It is not a packed tensor, is damaged or truncated, or is of another version.
         """
         view = _on_cpu(data, "data")
-        if view.dtype != "u8" or len(view.shape) != 1 or view.strides not in ((1,), (0,)) \
-                and view.shape[0] > 1:
+        if view.dtype != "u8" or len(view.shape) != 1 or view.strides != (1,) and view.shape[0] > 1:
             raise Error(f"data is {view.dtype} of shape {view.shape}", "data",
                         "give the contiguous bytes of a packed tensor")
         n, k, weights, bits, zeros, group, scales = _core.describe_weights(view.address,
@@ -255,12 +257,38 @@ def _on_cpu(tensor: Any, where: str) -> View:
     return view
 
 
-def _bytes(tensor: Any) -> bytes:
-    """The elements of a contiguous tensor; of None, nothing."""
-    if tensor is None:
-        return b""
-    view = _on_cpu(tensor, "packed")
-    return ctypes.string_at(view.address, math.prod(view.shape) * BYTES[view.dtype])
+def _are_equal(one: Any, other: Any) -> bool:
+    """Whether two tensors of one axis, either of which may be None, have the same bytes."""
+    if one is other:
+        return True
+    if one is None or other is None:
+        return False
+    first, second = _readable(one), _readable(other)
+    return (first is not None and second is not None
+            and _elements(first) == _elements(second))
+
+
+def _readable(tensor: Any) -> View | None:
+    """The memory of a tensor; that of one on a GPU is copied to the CPU. None: it has none that can
+    be read."""
+    try:
+        view = _frameworks.of(tensor).view(tensor, "packed")
+        if view.device == "cpu":
+            return view
+        return _on_cpu(tensor.cpu() if hasattr(tensor, "cpu") else tensor.get(), "packed")
+    except Error:
+        return None
+
+
+def _elements(view: View) -> memoryview:
+    """The elements of a tensor of one axis, read as unsigned integers, while the view exists."""
+    (count,), (stride,), size = view.shape, view.strides, BYTES[view.dtype]
+    if count == 0:
+        return memoryview(b"")
+    if stride == 0:  # one element, which all are
+        return memoryview(ctypes.string_at(view.address, size) * count).cast(_UNSIGNED[size])
+    memory = (ctypes.c_char * (((count - 1) * stride + 1) * size)).from_address(view.address)
+    return memoryview(memory).cast("B").cast(_UNSIGNED[size])[::stride]
 
 
 def _check_matrix(view: View, dtypes: tuple[str, ...], where: str, fix: str) -> None:
