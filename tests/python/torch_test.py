@@ -644,6 +644,20 @@ class Exported(unittest.TestCase):
             with self.subTest(change=change), self.assertRaisesRegex(attacca.Error, message):
                 called(**{**good, **change})
 
+    def test_a_wrong_input_of_a_model_with_a_number(self):
+        class Scaled(nn.Module):
+            def forward(self, by, x, w):
+                return torch.relu(x @ w) * by
+        x, w = torch.randn(4, 8), torch.randn(8, 8)
+        program = attacca.compile(self.export(Scaled(), 3, x, w))
+        torch.testing.assert_close(program(3, x, w), Scaled()(3, x, w))
+        for given, message in (((3, x[:, :7], w), r"x is f32\[4, 7\], f32\[4, 8\] is wanted"),
+                               ((4, x, w), "by is 4, 3 is wanted"),
+                               ((torch.ones(4), x, w), "by is a Tensor, 3 is wanted"),
+                               ((3, x[:1], w), r"x is f32\[1, 8\]")):
+            with self.subTest(message), self.assertRaisesRegex(attacca.Error, message):
+                program(*given)
+
     def test_every_call_is_checked_not_the_first_alone(self):
         model = nn.Sequential(nn.Linear(32, 48), nn.GELU()).eval()
         program = attacca.compile(self.export(model, torch.randn(4, 32)))

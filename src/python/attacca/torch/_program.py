@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Number
 from typing import Any
 
 import torch
@@ -60,7 +61,7 @@ class Program:
         with torch.no_grad():
             try:
                 return self.module(*args, **keywords)
-            except (Error, RuntimeError):
+            except (Error, RuntimeError, AssertionError):  # the last: of the exporter's guards
                 _check_inputs(self.module.graph, args, keywords)
                 raise
 
@@ -75,7 +76,13 @@ def _check_inputs(graph: torch.fx.Graph, args: Sequence[Any], keywords: dict[str
     given = {**dict(zip((node.name for node in inputs), tree_leaves(args))), **keywords}
     for node in inputs:
         wanted, value = node.meta.get("val"), given.get(node.name)
-        if not isinstance(wanted, torch.Tensor) or node.name not in given:
+        if node.name not in given:
+            continue
+        is_plain = isinstance(value, (Number, str))
+        if isinstance(wanted, (Number, str)) and not (is_plain and value == wanted):
+            raise Error(f"{node.name} is {shown(value)}, {shown(wanted)} is wanted", node.name,
+                        "give what was exported, which is part of the program")
+        if not isinstance(wanted, torch.Tensor):
             continue
         if not isinstance(value, torch.Tensor):
             raise Error(f"{node.name} is {shown(value)}", node.name, "give a torch.Tensor")
