@@ -484,7 +484,23 @@ class Calls(unittest.TestCase):
         torch.testing.assert_close(Block.fused(block, x=X), block.activated(X))
         torch.testing.assert_close(Biased.fused(Biased(), X), block.activated(X) + 1)
         self.assertEqual(Block.fused.text(block, X), block.fused.text(X))
+        self.assertEqual(Block.fused.text(self=block, x=X), block.fused.text(X))
+        torch.testing.assert_close(Block.fused(x=X, self=block), block.activated(X))
+        torch.testing.assert_close(Block.fused.plan(x=X, self=block)(X), block.activated(X))
         torch.testing.assert_close(Block.fused.plan(block, X)(X), block.activated(X))
+
+    def test_methods_without_tensors_called_through_their_class(self):
+        class Scaled:
+            scale = 3
+
+            @attacca.fuse
+            def factor(self, more=1):
+                return self.scale + more
+
+            @attacca.fuse
+            def fused(self, x):
+                return x * Scaled.factor(self) + Scaled.factor(self=self, more=2) + self.factor()
+        torch.testing.assert_close(Scaled().fused(X), X * 4 + 9)
 
     def test_classes_that_are_dtypes(self):
         for dtype in (np.float16, np.float64, np.int32, float, int, bool):

@@ -116,10 +116,17 @@ class Fused:
     def __set_name__(self, owner: type, name: str) -> None:
         self._class = owner
 
-    def _is_unbound(self, args: Sequence[Any]) -> bool:
-        """Whether these arguments are those of a method that is called through its class."""
-        return (self._class is not None and isinstance(next(iter(args), None), self._class)
-                and not _frameworks.is_tensor(args[0]))
+    def _unbound(self, args: Sequence[Any], keywords: dict[str, Any]) -> tuple[
+            Any, Sequence[Any], dict[str, Any]] | None:
+        """Of a method that is called through its class, the object and the other arguments; None:
+        it is none, or its object is a tensor."""
+        if self._class is None:
+            return None
+        rest = dict(keywords)
+        owner = args[0] if args else rest.pop(next(iter(self._signature.own.parameters), ""), None)
+        if not isinstance(owner, self._class) or _frameworks.is_tensor(owner):
+            return None
+        return owner, args[1:], rest
 
     def __reduce__(self) -> Any:
         """Pickled by name, as functions are."""
@@ -180,8 +187,9 @@ class Fused:
 
     def text(self, /, *args: Any, **keywords: Any) -> str:
         """The graph that a call with these arguments is traced to, in the text form."""
-        if self._is_unbound(args):
-            return self._method_text(args[0], args[1:], keywords)
+        unbound = self._unbound(args, keywords)
+        if unbound is not None:
+            return self._method_text(*unbound)
         bound = bind(self._signature, self.__name__, args, keywords)
         _, frameworks, device = self._key(bound, None)
         return self._trace(frameworks, device, bound).text
@@ -200,8 +208,9 @@ class Fused:
     def _plan(self, args: Any, keywords: Any,
               frameworks: tuple[str, ...] | None = None) -> tuple[_Made, list[Any]]:
         """The plan of a call, and its tensors; ``frameworks`` None: those of the tensors."""
-        if self._is_unbound(args):
-            return self._method_plan(args[0], args[1:], keywords)
+        unbound = self._unbound(args, keywords)
+        if unbound is not None:
+            return self._method_plan(*unbound)
         bound = bind(self._signature, self.__name__, args, keywords)
         key, frameworks, device = self._key(bound, frameworks)
         made = self._plans.get(key)
@@ -344,8 +353,10 @@ class FusedMethod:
 
 def _has_stand_in(args: Sequence[Any], keywords: dict[str, Any]) -> bool:
     """Whether a function that is traced gave these arguments."""
+    given = (*args, *keywords.values())
     try:
-        return any(type(each) is Traced for each in leaves_of((*args, *keywords.values())))
+        return (any(type(each) is Owner for each in given)
+                or any(type(each) is Traced for each in leaves_of(given)))
     except RecursionError:
         return False  # bind reports it
 
