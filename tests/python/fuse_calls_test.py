@@ -181,7 +181,11 @@ class Calls(unittest.TestCase):
         noisy = attacca.fuse(lambda x, rng: x + rng.normal())
         block = Block()
         read = attacca.fuse(lambda self, x: x + self.rng.normal()).__get__(block)
-        for rng in (np.random.default_rng(0), np.random.RandomState(0), torch.Generator()):
+
+        class Derived(np.random.Generator):
+            pass
+        for rng in (np.random.default_rng(0), np.random.RandomState(0), torch.Generator(),
+                    Derived(np.random.PCG64(0))):
             block.rng = rng
             for call in (lambda: noisy(X, rng), lambda: noisy(X, rng=rng), lambda: read(X)):
                 with self.assertRaisesRegex(attacca.Error, "rng is a generator.*outside"):

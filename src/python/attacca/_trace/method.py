@@ -178,8 +178,8 @@ def check_not_random(value: Any, name: str) -> None:
     Raises:
         Error: It is one.
     """
-    kind = _name_of(type(value))
-    if kind == "torch._C.Generator" or kind.startswith("numpy.random."):
+    kinds = map(_name_of, type(value).__mro__)
+    if any(kind == "torch._C.Generator" or kind.startswith("numpy.random.") for kind in kinds):
         raise Error(f"{name} is a generator of random numbers", name,
                     "draw them outside, and pass them as a tensor")
 
