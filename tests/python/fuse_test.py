@@ -481,6 +481,27 @@ class Methods(unittest.TestCase):
             Scaled.factor = factor
             torch.testing.assert_close(scaled.run(X), X * factor + factor + X * factor)
 
+    def test_a_class_that_is_only_compared_is_not_read(self):
+        class Scaled:
+            factor, other = 2.0, 1.0
+
+            @attacca.fuse
+            def asked(self, x):
+                return x * self.factor if isinstance(self, (str, Layer, Scaled)) else x
+
+            @attacca.fuse
+            def matched(self, x):
+                match self:
+                    case Scaled():
+                        return x * self.factor
+                return x
+        scaled = Scaled()
+        plans = [method.plan(X) for method in (scaled.asked, scaled.matched)]
+        Scaled.other = 5.0
+        for method, plan in zip((scaled.asked, scaled.matched), plans):
+            torch.testing.assert_close(method(X), X * 2)
+            self.assertIs(method.plan(X), plan)
+
     def test_one_plan_serves_objects_that_are_alike(self):
         first, second, other = Layer(), Layer(), Layer(scale=4.0)
         plan = first.forward.plan(X)

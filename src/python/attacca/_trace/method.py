@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from .. import _frameworks
 from .._errors import Error
 from .._frameworks import View
-from .traced import Recorder, Traced, frameworks_of, is_asked_for
+from .traced import Recorder, Traced, frameworks_of, is_read_by_name
 
 _FIXED = (types.FunctionType, types.ModuleType, type, bytes, complex, range, enum.Enum)
 # Classes of frameworks whose objects do not change.
@@ -115,7 +115,7 @@ class Owner(metaclass=_OwnerClass):
     def __getattribute__(self, name: str) -> Any:
         target, path, reader = object.__getattribute__(self, "_attacca")
         if name == "__class__":
-            if is_asked_for():
+            if is_read_by_name():
                 reader.note_class((*path, name), type(target))
             return type(target)
         path, value = (*path, name), getattr(target, name, _Absent)

@@ -376,16 +376,25 @@ def _asked_isinstance(value: Any, classes: Any, /) -> bool:
 
 
 # Instructions that read an object's __class__ for Python code: x.__class__, and match's patterns.
-_READERS = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "MATCH_CLASS")
-            if name in dis.opmap}
+_BY_NAME = {dis.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in dis.opmap}
+_READERS = _BY_NAME | {dis.opmap["MATCH_CLASS"]}
 
 
 def is_asked_for() -> bool:
     """Whether what calls this, a ``__class__``, is read by isinstance, or by Python code."""
     if getattr(_asking, "now", False):
         return True
-    frame = sys._getframe(2)
-    return not _is_ours(frame) and frame.f_code.co_code[frame.f_lasti] in _READERS
+    return _is_read_in(sys._getframe(2), _READERS)
+
+
+def is_read_by_name() -> bool:
+    """Whether what calls this, a ``__class__``, is read by ``x.__class__`` in Python code, which
+    may read the class's attributes afterwards; ``isinstance`` and ``match`` do not."""
+    return _is_read_in(sys._getframe(2), _BY_NAME)
+
+
+def _is_read_in(frame: types.FrameType, readers: set[int]) -> bool:
+    return not _is_ours(frame) and frame.f_code.co_code[frame.f_lasti] in readers
 
 
 @contextlib.contextmanager
