@@ -145,7 +145,7 @@ def unwatched() -> Iterator[None]:
 
 
 def uncompiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, of which Dynamo compiles nothing, nor of what it calls."""
+    """The function, excluded from Dynamo together with everything it calls."""
     dynamo = sys.modules.get("torch._dynamo")
     return function if dynamo is None else dynamo.disable(function)
 

@@ -147,7 +147,7 @@ def default_dtype(device: str) -> Any:
 
 def _is_constant(value: Any) -> bool:
     """Whether an argument becomes a constant of the graph."""
-    if isinstance(value, type):  # a dtype, or it is none
+    if isinstance(value, type):  # only classes that are dtypes
         numpy = sys.modules.get("numpy")
         return value in (bool, int, float) or numpy is not None and issubclass(value, numpy.generic)
     return (not _frameworks.is_tensor(value) and not isinstance(value, types.ModuleType)

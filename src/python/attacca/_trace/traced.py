@@ -73,16 +73,21 @@ class Traced:
         return f"<tensor {self._text}>"
 
     def __format__(self, form: str) -> str:
-        return str(self.__bool__() if form else self)
+        if form:  # how a number is written
+            raise self._unknown_value()
+        return str(self)
+
+    def _unknown_value(self) -> Error:
+        return Error("the function reads a tensor's value, which is unknown while tracing",
+                     self._text, "use where(condition, a, b) instead of if")
 
     def __bool__(self) -> bool:
-        raise Error("the function reads a tensor's value, which is unknown while tracing",
-                    self._text, "use where(condition, a, b) instead of if")
+        raise self._unknown_value()
 
     __float__ = __int__ = __index__ = __bool__
 
     def __array__(self, *_: Any, **__: Any) -> Any:
-        return self.__bool__()
+        raise self._unknown_value()
 
     def __iter__(self) -> Any:
         raise Error("the function iterates over a tensor", self._text,
