@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import warnings
 
 import numpy as np
@@ -85,6 +86,55 @@ class Fork(unittest.TestCase):
             for thread in threads:
                 thread.join()
         self.assertEqual(wrong, [])
+
+
+    def test_while_a_thread_prepares_other_strides(self):
+        doubled = attacca.fuse(lambda x, w: (x @ w) * 2)
+        wide = [np.ones((3, 65 + width), np.float32) for width in range(200)]
+        w, expected = np.ones((64, 64), np.float32), np.full((3, 64), 128, np.float32)
+        stopped = threading.Event()
+
+        def run():
+            while not stopped.is_set():
+                for rows in wide:
+                    doubled(rows[:, :64], w)
+
+        def called(rows):
+            sys.exit(0 if (doubled(rows[:, :64], w) == expected).all() else 1)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            for rows in wide[:10]:
+                self.assertEqual(end_of_child(lambda rows=rows: called(rows)), 0)
+        finally:
+            stopped.set()
+            thread.join()
+
+    def test_while_a_thread_compiles_a_region(self):
+        import torch
+
+        from attacca.torch._ops import region
+
+        begun, finished = threading.Event(), threading.Event()
+
+        def compiled(*_):
+            begun.set()
+            finished.wait(SECONDS)
+
+        def load(name):
+            region.loaded(name, "fp32", "known", 0.0, torch.device("cpu"))
+
+        with unittest.mock.patch.object(region, "Loaded", compiled):
+            thread = threading.Thread(target=load, args=("one",))
+            thread.start()
+            try:
+                self.assertTrue(begun.wait(SECONDS))
+                with unittest.mock.patch.object(region, "Loaded", lambda *_: None):
+                    self.assertEqual(end_of_child(lambda: load("two")), 0)
+            finally:
+                finished.set()
+                thread.join()
 
 
 class Kept(unittest.TestCase):

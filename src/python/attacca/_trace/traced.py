@@ -6,6 +6,7 @@ import contextlib
 import dis
 import math
 import operator
+import os
 import sys
 import threading
 import types
@@ -360,7 +361,9 @@ _REFLECTED = {numpy_name: _SWAPPED.get(name, f"__r{name[2:]}")
 
 _asking = threading.local()  # .now: this thread is in a call of isinstance by a traced function
 _isinstance = isinstance
-_patching = threading.Lock()
+_patching = threading.Lock()  # a fork waits for it, since the child would inherit it
+os.register_at_fork(before=_patching.acquire, after_in_parent=_patching.release,
+                    after_in_child=_patching.release)
 _traces = 0  # of all threads
 
 

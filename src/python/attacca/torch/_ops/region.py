@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -112,25 +111,21 @@ class Loaded:
 
 _loaded: dict[tuple[str, str, str, float, str], Loaded] = {}
 _signatures: dict[str, Signature] = {}
-_lock = threading.Lock()
 
 
 def loaded(graph: str, mode: str, tuning: str, seconds: float, device: torch.device) -> Loaded:
-    """The plan of a region, compiled once for each device."""
+    """The plan of a region, compiled once for each device. Threads that ask for it at once may each
+    compile it: a child process would wait for ever for a lock that is held meanwhile."""
     key = (graph, mode, tuning, seconds, str(device))
     found = _loaded.get(key)
     if found is None:
-        with _lock:
-            found = _loaded.get(key)
-            if found is None:
-                found = _loaded[key] = Loaded(plain(graph), mode, tuning, seconds, str(device))
+        found = _loaded.setdefault(key, Loaded(plain(graph), mode, tuning, seconds, str(device)))
     return found
 
 
 def all_loaded() -> list[Loaded]:
     """Every region loaded in this process."""
-    with _lock:
-        return list(_loaded.values())
+    return list(_loaded.values())
 
 
 @contextlib.contextmanager
