@@ -23,14 +23,19 @@ int64_t bucket_of(int64_t m) {
   }
 }
 
-// The part of a layout that decides between candidates: which stride is 1, and the alignment, which
-// is that of all rows or columns.
-std::string layout(const View& view) {
+// The part of a layout that decides between candidates: which stride is 1, and the alignment, to
+// which strides count that are not those of a dense matrix: the shape says what these are.
+std::string layout(const View& view, const Extents& extents) {
   const char* major = view.column_stride == 1 ? "r" : view.row_stride == 1 ? "c" : "s";
   int alignment = view.alignment;
-  for (const int64_t stride : {view.row_stride, view.column_stride, view.batch_stride})
-    while (stride != 1 && alignment > 1 && stride * ir::size_of(view.dtype) % alignment != 0)
+  const auto align = [&](int64_t stride, int64_t dense) {
+    while (stride != 1 && stride != dense && alignment > 1 &&
+           stride * ir::size_of(view.dtype) % alignment != 0)
       alignment /= 2;
+  };
+  align(view.row_stride, extents.columns);
+  align(view.column_stride, extents.rows);
+  align(view.batch_stride, extents.rows * extents.columns);
   return fmt::format("{}:{}{}", name(view.dtype), major, alignment);
 }
 
@@ -232,10 +237,12 @@ std::string problem_class(const Problem& problem) {
   std::string text =
       fmt::format("{}{}|{}", name(problem.mode), problem.batch_invariant ? " batch_invariant" : "",
                   serialize(problem.epilogue));
+  const Operands<Extents> all = extents(problem);
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const Product& product = problem.products[i];
     const ProductOperands<View>& views = problem.views.products[i];
-    text += fmt::format("|{} {} -> {}{}", layout(views.a), layout(views.b), name(product.stored),
+    text += fmt::format("|{} {} -> {}{}", layout(views.a, all.products[i].a),
+                        layout(views.b, all.products[i].b), name(product.stored),
                         product.fast ? " fast" : "");
     if (views.scales) text += " blocks";
     if (product.groups) text += " grouped";
@@ -250,8 +257,9 @@ std::string problem_class(const Problem& problem) {
   }
   for (size_t i = 0; i < problem.views.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role == Role::Full)
-      text += "|" + layout(problem.views.inputs[i]);
-  for (const View& output : problem.views.outputs) text += "|" + layout(output);
+      text += "|" + layout(problem.views.inputs[i], all.inputs[i]);
+  for (size_t i = 0; i < problem.views.outputs.size(); ++i)
+    text += "|" + layout(problem.views.outputs[i], all.outputs[i]);
   return text;
 }
 
