@@ -880,12 +880,12 @@ inline Result<std::string> tune_problem(const std::string& problem, const std::s
   });
 }
 // While one is alive, the processes that time kernels are kept for later tunings.
-class KeptWorkers {
+class KeepWorkers {
  public:
-  KeptWorkers() { attacca_workers_keep(); }
-  ~KeptWorkers() { attacca_workers_release(); }
-  KeptWorkers(const KeptWorkers&) = delete;
-  KeptWorkers& operator=(const KeptWorkers&) = delete;
+  KeepWorkers() { attacca_workers_keep(); }
+  ~KeepWorkers() { attacca_workers_release(); }
+  KeepWorkers(const KeepWorkers&) = delete;
+  KeepWorkers& operator=(const KeepWorkers&) = delete;
 };
 inline Result<std::string> list_choices() {
   return detail::text_of([](attacca_bytes** into) { return attacca_choices_list(into); });

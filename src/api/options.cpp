@@ -1,5 +1,7 @@
 #include "api/options.hpp"
 
+#include <cmath>
+
 #include "fmt/format.h"
 
 #include "api/names.hpp"
@@ -20,6 +22,12 @@ Result<run::Tuning> parse_tuning(std::string_view text) {
 Result<ir::Mode> parse_mode(std::string_view text) {
   if (const auto mode = ir::parse_mode(text)) return *mode;
   return fail(fmt::format("unknown mode {}", text), "mode", suggest(text, {"fp32", "eager"}));
+}
+
+Status check_seconds(double seconds, std::string_view name, const std::string& where) {
+  if (seconds >= 0 && !std::isinf(seconds)) return {};
+  return fail(fmt::format("{} is {}", name, seconds), where,
+              "give finite seconds >= 0; 0 is the default");
 }
 
 Result<int> check_threads(int64_t threads, const std::string& where) {

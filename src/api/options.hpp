@@ -29,6 +29,8 @@ struct Options {
 Result<run::DeviceId> parse_device(std::string_view text);
 Result<run::Tuning> parse_tuning(std::string_view text);
 Result<ir::Mode> parse_mode(std::string_view text);
+// Errors name the value: negative, infinite or NaN.
+Status check_seconds(double seconds, std::string_view name, const std::string& where);
 Result<int> check_threads(int64_t threads, const std::string& where);
 // Errors: the device cannot be used.
 Status check_device(const run::DeviceId& device);

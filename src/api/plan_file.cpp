@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -168,9 +167,7 @@ Result<Options> read_options(const Members& members, const std::string& source) 
   ATTACCA_TRY(const std::string tuning, members.get<std::string>("tuning"));
   ATTACCA_TRY(options.tuning, parse_tuning(tuning));
   ATTACCA_TRY(options.tuning_seconds, members.number("tuning_seconds"));
-  if (!(options.tuning_seconds >= 0) || std::isinf(options.tuning_seconds))
-    return fail(fmt::format("tuning_seconds is {}", options.tuning_seconds), source,
-                "save the plan again");
+  ATTACCA_TRY_VOID(check_seconds(options.tuning_seconds, "tuning_seconds", source));
   ATTACCA_TRY(const int64_t threads, members.get<int64_t>("threads"));
   ATTACCA_TRY(options.threads, check_threads(threads, source));
   ATTACCA_TRY(options.fuse, members.get<bool>("fuse"));

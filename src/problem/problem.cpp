@@ -23,8 +23,8 @@ int64_t bucket_of(int64_t m) {
   }
 }
 
-// The part of a layout that decides between candidates: which stride is 1, and the alignment, to
-// which strides count that are not those of a dense matrix: the shape says what these are.
+// The part of a layout that decides between candidates: which stride is 1, and the alignment of all
+// rows, columns and matrices. Where they lie densely the shape says it, and the base alone counts.
 std::string layout(const View& view, const Extents& extents) {
   const char* major = view.column_stride == 1 ? "r" : view.row_stride == 1 ? "c" : "s";
   int alignment = view.alignment;

@@ -1,6 +1,7 @@
 // The result of measuring candidates: how long each took, and which is best.
 #pragma once
 
+#include <cmath>
 #include <optional>
 #include <string>
 
@@ -22,6 +23,13 @@ struct Choice {
   double unfused_seconds = 0;
   bool quick = false;  // of a quick tuning (options.hpp): any other measures again
 };
+
+// Whether a tuning can have measured these seconds of the chosen candidate and of the unfused path;
+// 0 for the latter: it was not timed.
+inline bool are_times(double seconds, double unfused_seconds) {
+  return std::isfinite(seconds) && seconds > 0 && std::isfinite(unfused_seconds) &&
+         unfused_seconds >= 0;
+}
 
 struct Trial {
   launch::Candidate candidate;

@@ -1,7 +1,6 @@
 #include "tune/choices_file.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 
 #include "fmt/format.h"
@@ -10,6 +9,7 @@
 #include "launch/user_kernel.hpp"
 #include "support/hash.hpp"
 #include "support/text/json.hpp"
+#include "tune/choice.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -56,10 +56,6 @@ std::string head_of(const std::string& device, const std::string& tools, size_t 
          "\n";
 }
 
-bool is_time(double seconds) {
-  return std::isfinite(seconds) && seconds > 0;
-}
-
 bool is_fingerprint(const std::string& text) {
   return text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
@@ -70,8 +66,8 @@ bool is_sound(const FiledChoice& choice) {
   if (!candidate || to_string(*candidate) != choice.candidate) return false;
   const bool is_template =
       candidate->kind == launch::CandidateKind::Fused && candidate->kernel != launch::kUserKernel;
-  return !choice.problem.empty() && !choice.shape.empty() && is_time(choice.seconds) &&
-         (choice.unfused_seconds == 0 || is_time(choice.unfused_seconds)) && choice.made >= 0 &&
+  return !choice.problem.empty() && !choice.shape.empty() &&
+         are_times(choice.seconds, choice.unfused_seconds) && choice.made >= 0 &&
          (is_template ? is_fingerprint(choice.kernel) : choice.kernel.empty());
 }
 

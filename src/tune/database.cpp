@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <ctime>
 #include <fcntl.h>
 #include <filesystem>
@@ -283,9 +282,8 @@ Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
   const Choice choice{*candidate, sqlite3_column_double(statement.get(), 1),
                       sqlite3_column_double(statement.get(), 2),
                       sqlite3_column_int64(statement.get(), 3) != 0};
-  const bool is_sound = std::isfinite(choice.seconds) && choice.seconds > 0 &&
-                        std::isfinite(choice.unfused_seconds) && choice.unfused_seconds >= 0;
-  return is_sound ? std::optional(choice) : std::nullopt;  // else damaged
+  if (!are_times(choice.seconds, choice.unfused_seconds)) return std::nullopt;  // damaged
+  return choice;
 }
 
 Status Database::store(const ChoiceKey& key, const Choice& choice) {

@@ -97,16 +97,16 @@ IdleWorkers& idle_workers() {
 }
 
 // What a worker's libraries and tools read beside Attacca's own variables.
-constexpr const char* kOthersVariables[] = {"CUDA_VISIBLE_DEVICES",
-                                            "CUDA_DEVICE_ORDER",
-                                            "CUDA_HOME",
-                                            "CUDA_PATH",
-                                            "HOME",
-                                            "LD_LIBRARY_PATH",
-                                            "PATH",
-                                            "VIRTUAL_ENV",
-                                            "XDG_CACHE_HOME",
-                                            "TMPDIR"};
+constexpr const char* kOtherVariables[] = {"CUDA_VISIBLE_DEVICES",
+                                           "CUDA_DEVICE_ORDER",
+                                           "CUDA_HOME",
+                                           "CUDA_PATH",
+                                           "HOME",
+                                           "LD_LIBRARY_PATH",
+                                           "PATH",
+                                           "VIRTUAL_ENV",
+                                           "XDG_CACHE_HOME",
+                                           "TMPDIR"};
 
 // What a worker is started for. It opens the device of its first request, and reads the environment
 // when it starts.
@@ -115,7 +115,7 @@ std::string purpose_of(const std::vector<std::string>& command, const TimingRequ
       fmt::format("{}\n{}\n{}", fmt::join(command, "\n"), request.device, request.vendor);
   for (const EnvironmentVariable& variable : environment_variables())
     text += "\n" + environment(variable.name);
-  for (const char* name : kOthersVariables) text += "\n" + environment(name);
+  for (const char* name : kOtherVariables) text += "\n" + environment(name);
   return text;
 }
 

@@ -1,5 +1,4 @@
 // The C interface: plans.
-#include <cmath>
 #include <cstddef>
 
 #include "fmt/format.h"
@@ -51,9 +50,7 @@ Result<api::Options> read_options(const attacca_options* given) {
   ATTACCA_TRY(options.device, api::parse_device(text_or(given->device, "cpu")));
   ATTACCA_TRY(options.mode, api::parse_mode(text_or(given->mode, "fp32")));
   ATTACCA_TRY(options.tuning, api::parse_tuning(text_or(given->tuning, "known")));
-  if (!(given->tuning_seconds >= 0) || std::isinf(given->tuning_seconds))
-    return fail(fmt::format("tuning_seconds is {}", given->tuning_seconds), "options",
-                "give finite seconds >= 0; 0 is the default");
+  ATTACCA_TRY_VOID(api::check_seconds(given->tuning_seconds, "tuning_seconds", "options"));
   if (given->tuning_seconds > 0) options.tuning_seconds = given->tuning_seconds;
   ATTACCA_TRY(options.threads, api::check_threads(given->threads, "options"));
   options.fuse = given->unfused_graph == 0;

@@ -1,8 +1,6 @@
 // The C interface: tuning by many processes.
 #include "api/tuning.hpp"
 
-#include <cmath>
-
 #include "fmt/format.h"
 
 #include "api/c/handles.hpp"
@@ -62,9 +60,7 @@ attacca_status* attacca_problem_tune(const char* problem, const char* device, co
     api::Options options;
     ATTACCA_TRY(options.device, api::parse_device(device));
     ATTACCA_TRY(options.tuning, api::parse_tuning(text_or(tuning, "measure")));
-    if (!(seconds >= 0) || std::isinf(seconds))
-      return fail(fmt::format("seconds is {}", seconds), "seconds",
-                  "give finite seconds >= 0; 0 is the default");
+    ATTACCA_TRY_VOID(api::check_seconds(seconds, "seconds", "seconds"));
     if (seconds > 0) options.tuning_seconds = seconds;
     return give_json(api::tune_problem(problem, options), json);
   });

@@ -56,7 +56,6 @@ using Limit = std::optional<std::chrono::milliseconds>;
 constexpr int kUnknown = -2;
 
 // Runs the program with standard output and error in a file; its exit status, -1 for a signal.
-
 Result<int> run(const std::vector<std::string>& command, const fs::path& output,
                 Limit limit = std::nullopt) {
   std::vector<char*> arguments;
