@@ -224,6 +224,8 @@ TEST(Joining, NotWhatHasATailOfItsOwn) {
            q + " * 2\n" + k + "\nreturn q @ transpose(k)",
            "q = relu(x @ " + weights(2, 4, 0) + ")\n" + k + "\nreturn q @ transpose(k)",
            q + " + r\n" + k + " + r\nreturn q @ transpose(k)",
+           "q = clamp(x @ " + weights(2, 4, 0) + ", max=0)\nk = clamp(x @ " + weights(2, 4, 10) +
+               ", max=-0.0)\nreturn q @ transpose(k)",
        })
     EXPECT_EQ(products_of(body, "x: f32[M, 2], r: f32[M, 4]"), 3u) << body;
 }

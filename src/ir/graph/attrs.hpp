@@ -2,6 +2,8 @@
 // (OpInfo::attributes).
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <variant>
@@ -102,7 +104,14 @@ struct ReductionAttrs {
 struct ElementwiseAttrs {
   std::vector<double> params;    // all of the op's, in table order; given empty: the defaults
   std::optional<DType> compute;  // the declared compute type. None: f32 (f64 for f64) in fp32 mode
-  friend bool operator==(const ElementwiseAttrs&, const ElementwiseAttrs&) = default;
+  // By bits: 0 and -0 clamp to different results.
+  friend bool operator==(const ElementwiseAttrs& a, const ElementwiseAttrs& b) {
+    return a.compute == b.compute &&
+           std::equal(a.params.begin(), a.params.end(), b.params.begin(), b.params.end(),
+                      [](double x, double y) {
+                        return std::bit_cast<uint64_t>(x) == std::bit_cast<uint64_t>(y);
+                      });
+  }
 };
 
 // The alternatives have the order of `Attributes`. NoAttrs stands for the op's default attributes.
