@@ -243,6 +243,24 @@ class Graphs(Check):
         torch.testing.assert_close(y.double(), expected, rtol=0.02,
                                    atol=0.02 * expected.abs().max().item())
 
+    @unittest.skipUnless(GPU, "the CPU keeps no kernels")
+    def test_tails_whose_operands_change_places(self):
+        """They have the same ops and operands, in one cache of kernels."""
+        tails = {"p - r": lambda p, r: p - r, "r - p": lambda p, r: r - p,
+                 "silu(p) * r": lambda p, r: F.silu(p) * r,
+                 "silu(r) * p": lambda p, r: F.silu(r) * p}
+        for size in (64, 8192):
+            x, w, r = (torch.randn(size, 8192, device=DEVICE, dtype=torch.bfloat16) / 90,
+                       torch.randn(8192, 8192, device=DEVICE, dtype=torch.bfloat16),
+                       torch.randn(size, 8192, device=DEVICE, dtype=torch.bfloat16))
+            product = x.float() @ w.float()
+            for tail, function in tails.items():
+                text = tail.replace("p", "(x @ w)")
+                plan = attacca.compile(f"graph g(x: bf16[M, 8192], w: bf16[8192, 8192], "
+                                       f"r: bf16[M, 8192]) {{ return {text} }}", device="cuda")
+                torch.testing.assert_close(plan(x, w, r).float(), function(product, r.float()),
+                                           rtol=0.02, atol=0.05)
+
     def test_exported(self):
         model = mlp()
         exported = torch.export.export(model, (rows(8),),
