@@ -293,7 +293,7 @@ void put(std::vector<run::KnownChoice>& choices, const tune::ChoiceKey& key,
 void Plan::remember(const ir::SymbolValues& sizes, std::span<const run::Decision> decisions) const {
   const ForkHold hold;
   const std::lock_guard lock(mutex_);
-  if (std::find(sizes_.begin(), sizes_.end(), sizes) == sizes_.end()) sizes_.push_back(sizes);
+  sizes_.insert(sizes);
   for (const run::Decision& decision : decisions) {
     const tune::Choice choice{decision.candidate, decision.seconds, decision.unfused_seconds,
                               decision.quick};
@@ -335,14 +335,21 @@ Result<run::Bundle> Plan::bundle() const {
                       node.name.empty() ? node.get<ir::KernelAttrs>().call.file : node.name),
           graph_.name, "save the plan without its kernels");
   const launch::Toolbox& toolbox = *compiled_->cuda().toolbox();
-  const std::lock_guard lock(mutex_);
-  run::Bundle bundle{{}, decided_, sizes_};
+  run::Bundle bundle;
+  std::vector<std::shared_ptr<const Plan>> variants;
+  {
+    const ForkHold hold;
+    const std::lock_guard lock(mutex_);
+    bundle.choices = decided_;
+    bundle.sizes.assign(sizes_.begin(), sizes_.end());
+    for (const auto& [key, variant] : variants_) variants.push_back(variant);
+  }
   if (toolbox.bundle()) add_missing(*bundle_, bundle);
   if (bundle.sizes.empty())
     return fail("the plan was prepared for no sizes, so that it has no kernels", "kernels",
                 "prepare it for the sizes that will be run, or run it, first");
   ATTACCA_TRY(bundle.kernels, launch::make_bundle(toolbox));
-  for (const auto& [key, variant] : variants_) {
+  for (const std::shared_ptr<const Plan>& variant : variants) {
     ATTACCA_TRY(launch::Bundle more, launch::make_bundle(*variant->compiled_->cuda().toolbox()));
     merge(bundle.kernels, std::move(more));
   }

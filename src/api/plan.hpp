@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,7 +93,7 @@ class Plan {
   mutable std::mutex mutex_;
   mutable std::vector<run::KnownChoice> choices_;
   mutable std::vector<run::KnownChoice> decided_;  // measured or not
-  mutable std::vector<ir::SymbolValues> sizes_;    // of the instances
+  mutable std::set<ir::SymbolValues> sizes_;       // of the instances
   mutable std::map<std::string, std::shared_ptr<const Plan>>
       variants_;  // by their difference's key
 };
