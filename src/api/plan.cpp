@@ -205,16 +205,14 @@ Result<Plan::Difference> Plan::lay_out(std::vector<Tensor>& inputs, std::vector<
 Result<std::shared_ptr<const Plan>> Plan::variant(const Difference& difference) const {
   const std::string key = difference.key();
   {
-    const ForkHold hold;
-    const std::lock_guard lock(mutex_);
+    const ForkSafeLock lock(mutex_);
     if (const auto found = variants_.find(key); found != variants_.end()) return found->second;
   }
   ATTACCA_TRY(ir::Graph graph, with_strides(graph_, difference.inputs));
   ATTACCA_TRY(std::shared_ptr<const Plan> made,
               make(std::move(graph), options_, choices(), bundle_, difference));
   decltype(variants_) left_out;  // instances keep the variants that they need
-  const ForkHold hold;
-  const std::lock_guard lock(mutex_);
+  const ForkSafeLock lock(mutex_);
   if (variants_.size() >= kMostVariants) left_out.swap(variants_);
   return variants_.emplace(key, std::move(made)).first->second;
 }
@@ -291,8 +289,7 @@ void put(std::vector<run::KnownChoice>& choices, const tune::ChoiceKey& key,
 }  // namespace
 
 void Plan::remember(const ir::SymbolValues& sizes, std::span<const run::Decision> decisions) const {
-  const ForkHold hold;
-  const std::lock_guard lock(mutex_);
+  const ForkSafeLock lock(mutex_);
   sizes_.insert(sizes);
   for (const run::Decision& decision : decisions) {
     const tune::Choice choice{decision.candidate, decision.seconds, decision.unfused_seconds,
@@ -303,8 +300,7 @@ void Plan::remember(const ir::SymbolValues& sizes, std::span<const run::Decision
 }
 
 std::vector<run::KnownChoice> Plan::choices() const {
-  const ForkHold hold;
-  const std::lock_guard lock(mutex_);
+  const ForkSafeLock lock(mutex_);
   return choices_;
 }
 
@@ -338,8 +334,7 @@ Result<run::Bundle> Plan::bundle() const {
   run::Bundle bundle;
   std::vector<std::shared_ptr<const Plan>> variants;
   {
-    const ForkHold hold;
-    const std::lock_guard lock(mutex_);
+    const ForkSafeLock lock(mutex_);
     bundle.choices = decided_;
     bundle.sizes.assign(sizes_.begin(), sizes_.end());
     for (const auto& [key, variant] : variants_) variants.push_back(variant);

@@ -18,16 +18,14 @@ std::vector<Error>& all() {
 }  // namespace
 
 void warn(const Error& warning) {
-  const ForkHold hold;
-  const std::lock_guard lock(mutex);
+  const ForkSafeLock lock(mutex);
   const bool known = std::any_of(all().begin(), all().end(),
                                  [&](const Error& other) { return other.what == warning.what; });
   if (!known) all().push_back(warning);
 }
 
 std::vector<Error> warnings() {
-  const ForkHold hold;
-  const std::lock_guard lock(mutex);
+  const ForkSafeLock lock(mutex);
   return all();
 }
 

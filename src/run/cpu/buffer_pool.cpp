@@ -37,8 +37,7 @@ struct BufferPool::Shelf {
 
   // The last buffer of the rounded size that came back, or nullptr.
   std::byte* take(size_t bytes, size_t& capacity) {
-    const ForkHold hold;
-    const std::lock_guard lock(mutex);
+    const ForkSafeLock lock(mutex);
     capacity = rounded_size(bytes);
     const auto next = idle.upper_bound(capacity);
     std::byte* memory = nullptr;
@@ -54,14 +53,12 @@ struct BufferPool::Shelf {
   }
 
   void forget(size_t capacity) {
-    const ForkHold hold;
-    const std::lock_guard lock(mutex);
+    const ForkSafeLock lock(mutex);
     lent_bytes -= capacity;
   }
 
   void give_back(std::byte* memory, size_t capacity) {
-    const ForkHold hold;
-    const std::lock_guard lock(mutex);
+    const ForkSafeLock lock(mutex);
     lent_bytes -= capacity;
     if (idle_bytes + capacity > most_lent) {
       std::free(memory);

@@ -2,6 +2,8 @@
 // locks held forever, and static destructors of oneDNN would free objects that it uses.
 #pragma once
 
+#include <mutex>
+
 namespace attacca {
 
 // While an object exists, fork() in another thread waits. Hold it for one parallel job at most, and
@@ -12,6 +14,16 @@ class ForkHold {
   ~ForkHold();
   ForkHold(const ForkHold&) = delete;
   ForkHold& operator=(const ForkHold&) = delete;
+};
+
+// Locks a mutex that a child process may use as well: fork() in another thread waits.
+class ForkSafeLock {
+ public:
+  explicit ForkSafeLock(std::mutex& mutex) : lock_(mutex) {}
+
+ private:
+  ForkHold hold_;
+  std::lock_guard<std::mutex> lock_;
 };
 
 // For a thread that helps the holding thread: its own holds neither wait nor count.
