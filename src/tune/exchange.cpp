@@ -1,13 +1,13 @@
 #include "tune/exchange.hpp"
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <tuple>
 
 #include "fmt/format.h"
 
 #include "launch/candidate.hpp"
+#include "launch/user_kernel.hpp"
 #include "support/files/draft_file.hpp"
 #include "support/files/file.hpp"
 #include "support/text/escaped.hpp"
@@ -68,8 +68,7 @@ bool equal(const StoredChoice& a, const StoredChoice& b) {
 // The default database's choices for the machine, as a file.
 Result<Exported> write_database(const Machine& machine, const std::string& path) {
   std::vector<StoredChoice> rows;
-  std::error_code none;
-  if (std::filesystem::exists(Database::default_path(), none)) {
+  if (!Database::is_missing()) {
     ATTACCA_TRY(Database database, Database::open());
     ATTACCA_TRY(rows, database.list());
   }
@@ -153,9 +152,10 @@ Result<Imported> import_choices(Database& database, const ChoicesFile& file, con
 }
 
 bool is_sound(const StoredChoice& row) {
-  // The fingerprint is the machine's to know.
-  const Machine any{row.key.device, row.key.tools,
-                    [](const std::string&) { return std::string(16, '0'); }};
+  // The fingerprint is the machine's to know; a user's kernel has none.
+  const Machine any{row.key.device, row.key.tools, [](const std::string& kernel) {
+                      return kernel == launch::kUserKernel ? std::string() : std::string(16, '0');
+                    }};
   return !row.key.device.empty() && !row.key.tools.empty() && can_be_filed(filed(row, any));
 }
 

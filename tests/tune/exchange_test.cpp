@@ -82,6 +82,13 @@ TEST(Choices, MoveAsTheyAre) {
 }
 
 // Whatever each had measured, a rank's export after the import has the file's bytes for its keys.
+TEST(Choices, AreSound) {
+  for (const StoredChoice& each : kRows) EXPECT_TRUE(is_sound(each)) << each.candidate;
+  for (const char* candidate : {"", "a b"})
+    EXPECT_FALSE(is_sound(row("m<=1 n=8", candidate))) << candidate;
+  EXPECT_FALSE(is_sound(row("m<=1 n=8", "a", 0)));
+}
+
 TEST(Choices, AreEqualBytesFromRankToRank) {
   const std::string text = exported(kRows);
   std::vector<std::string> exports;
