@@ -5,6 +5,8 @@
 #include "fmt/format.h"
 
 #include "problem/problem.hpp"
+#include "support/files/file.hpp"
+#include "support/hash.hpp"
 
 namespace attacca::problem {
 namespace {
@@ -364,6 +366,7 @@ Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
     ATTACCA_TRY(*size, numbered(*size, symbols));
   }
   ATTACCA_TRY(part.elements, number(ir::element_count(node.type.shape), symbols));
+  if (const auto text = read_file(part.call.file)) part.contents = hash64(*text);
   return part;
 }
 

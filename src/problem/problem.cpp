@@ -24,8 +24,9 @@ int64_t bucket_of(int64_t m) {
 }
 
 // The part of a layout that decides between candidates: which stride is 1, and the alignment of all
-// rows, columns and matrices. Where they lie densely the shape says it, and the base alone counts.
-std::string layout(const View& view, const Extents& extents) {
+// rows, columns and matrices. A dense stride does not count where shape_bucket() says it; of the
+// problem's rows, which are those of every matrix but B, it has the bucket alone.
+std::string layout(const View& view, const Extents& extents, bool rows_are_known = false) {
   const char* major = view.column_stride == 1 ? "r" : view.row_stride == 1 ? "c" : "s";
   int alignment = view.alignment;
   const auto align = [&](int64_t stride, int64_t dense) {
@@ -34,9 +35,20 @@ std::string layout(const View& view, const Extents& extents) {
       alignment /= 2;
   };
   align(view.row_stride, extents.columns);
-  align(view.column_stride, extents.rows);
-  align(view.batch_stride, extents.rows * extents.columns);
+  align(view.column_stride, rows_are_known ? extents.rows : 0);
+  align(view.batch_stride, rows_are_known ? extents.rows * extents.columns : 0);
   return fmt::format("{}:{}{}", name(view.dtype), major, alignment);
+}
+
+// Integers that a kernel is given by value.
+std::vector<int64_t> sizes_given(const ir::KernelCall& call) {
+  constexpr int64_t kMost = int64_t{1} << 40;  // larger ones are no sizes
+  std::vector<int64_t> sizes;
+  for (const ir::KernelArgument& argument : call.arguments)
+    if (const auto* scalar = std::get_if<ir::ScalarArgument>(&argument))
+      if (const auto* size = std::get_if<ir::LaunchSize>(&scalar->number))
+        sizes.push_back(std::min(size->scale.maybe_value().value_or(0), kMost));
+  return sizes;
 }
 
 double footprint(const View& view, int64_t rows, int64_t columns, int64_t batch) {
@@ -242,7 +254,7 @@ std::string problem_class(const Problem& problem) {
     const Product& product = problem.products[i];
     const ProductOperands<View>& views = problem.views.products[i];
     text += fmt::format("|{} {} -> {}{}", layout(views.a, all.products[i].a),
-                        layout(views.b, all.products[i].b), name(product.stored),
+                        layout(views.b, all.products[i].b, true), name(product.stored),
                         product.fast ? " fast" : "");
     if (views.scales) text += " blocks";
     if (product.groups) text += " grouped";
@@ -253,7 +265,7 @@ std::string problem_class(const Problem& problem) {
   if (problem.kernel) {
     ir::KernelCall call = problem.kernel->call;
     call.grid.clear();  // it depends on the shape
-    text += fmt::format("|{}{}", call.file, launch_text(call));
+    text += fmt::format("|{} {:016x}{}", call.file, problem.kernel->contents, launch_text(call));
   }
   for (size_t i = 0; i < problem.views.inputs.size(); ++i)
     if (problem.epilogue.inputs[i].role == Role::Full)
@@ -270,6 +282,9 @@ std::string shape_bucket(const Problem& problem) {
     text += fmt::format(" k={}", product.k);
     if (product.groups) text += fmt::format(" groups={}", *product.groups);
   }
+  if (problem.kernel)
+    for (const int64_t size : sizes_given(problem.kernel->call))
+      text += fmt::format(" given<={}", bucket_of(size));
   return text;
 }
 

@@ -83,7 +83,8 @@ struct KernelPart {
   ir::DType stored = ir::DType::F32;
   int64_t elements = 0;  // of the result, which is dense
   ir::Value node = {};
-  std::string name;  // of the node, for messages
+  std::string name;       // of the node, for messages
+  uint64_t contents = 0;  // a hash of the file, without what it includes; 0: it cannot be read
 };
 
 struct Problem {
@@ -175,7 +176,8 @@ Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
 
 // Everything that decides which candidate is best, except shapes: dtypes, layouts, epilogue, mode.
 std::string problem_class(const Problem& problem);
-// The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008".
+// The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008". Of a user's kernel
+// also the sizes that it is given, in the same buckets.
 std::string shape_bucket(const Problem& problem);
 
 // Floating-point operations of the products, and the fewest bytes that must move.
