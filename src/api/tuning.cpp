@@ -1,7 +1,6 @@
 #include "api/tuning.hpp"
 
 #include <ctime>
-#include <filesystem>
 
 #include "fmt/format.h"
 
@@ -137,8 +136,7 @@ Result<json::Value> tune_problem(const std::string& problem, const Options& opti
 
 Result<json::Value> rows_json() {
   json::Value list = json::Value::array();
-  std::error_code none;
-  if (!std::filesystem::exists(tune::Database::default_path(), none)) return list;
+  if (tune::Database::is_missing()) return list;
   ATTACCA_TRY(tune::Database database, tune::Database::open());
   ATTACCA_TRY(const auto rows, database.list());
   for (const tune::StoredChoice& row : rows) list.push(row_json(row));

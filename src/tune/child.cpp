@@ -74,8 +74,11 @@ Result<Child> Child::start(const std::vector<std::string>& command) {
   if (impl->pid == 0) {
     // Only calls that are safe after a fork in a threaded program.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(ends[1], STDIN_FILENO);
-    dup2(ends[1], STDOUT_FILENO);
+    // Where this process's own are closed, the socket may be one of them, and close on exec.
+    const int end = fcntl(ends[1], F_DUPFD, STDERR_FILENO + 1);
+    dup2(end, STDIN_FILENO);
+    dup2(end, STDOUT_FILENO);
+    close(end);
     execv(arguments[0], arguments.data());
     _exit(kNoProgram);
   }

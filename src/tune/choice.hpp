@@ -38,7 +38,9 @@ struct Trial {
   bool final = false;  // timed in the last comparison; only such times can be compared
 };
 
-// The failure of a trial that was not reached within the time limit.
+// The failures of a trial that was not reached within the time limit.
 inline constexpr const char* kTimeWasOver = "the time limit of the tuning was over";
+inline constexpr const char* kDeviceWasBusy =
+    "other processes were timing on the device until the time limit of the tuning was over";
 
 }  // namespace attacca::tune

@@ -31,11 +31,9 @@ constexpr const char* kFind =
     "SELECT candidate, seconds, unfused_seconds, quick FROM choices WHERE device=? AND problem=? "
     "AND "
     "shape=? AND tools=?";
-// The columns are named, as another version's table may have more.
+// The columns are named, as another version's table may have more. A thorough choice stays where a
+// quick one comes.
 constexpr const char* kStore =
-    "INSERT OR REPLACE INTO choices(device, problem, shape, tools, candidate, seconds, "
-    "unfused_seconds, made, quick) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)";
-constexpr const char* kStoreAsGood =
     "INSERT INTO choices(device, problem, shape, tools, candidate, seconds, "
     "unfused_seconds, made, quick) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET "
     "candidate = excluded.candidate, seconds = excluded.seconds, "
@@ -47,13 +45,17 @@ constexpr const char* kList =
     "choices "
     "ORDER BY device, problem, shape, made";
 
-// How long a process waits for a lock, once. The steps are short, as many processes may wait.
+using Clock = std::chrono::steady_clock;
+
+// How long a process waits for a lock. The steps are short, as many processes may wait.
 constexpr int kPatienceMilliseconds = 3000, kStepMilliseconds = 5;
-// Set when this process has waited in vain: it does not wait again.
-std::atomic<bool> waited_in_vain = false;
+// A process that has waited in vain does not wait again before this time.
+constexpr std::chrono::seconds kImpatience{60};
+std::atomic<Clock::time_point> impatient_until = Clock::time_point::min();
 
 int wait_for_lock(void*, int tries) {
-  if (waited_in_vain || tries * kStepMilliseconds >= kPatienceMilliseconds) return 0;
+  if (tries * kStepMilliseconds >= kPatienceMilliseconds || Clock::now() < impatient_until.load())
+    return 0;
   std::this_thread::sleep_for(std::chrono::milliseconds(kStepMilliseconds));
   return 1;
 }
@@ -67,7 +69,7 @@ using Statement = std::unique_ptr<sqlite3_stmt, Close>;
 
 tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
   if (database != nullptr && (sqlite3_errcode(database) & 0xff) == SQLITE_BUSY) {
-    waited_in_vain = true;
+    impatient_until = Clock::now() + kImpatience;
     return fail(
         "another process keeps the tuning database locked: what was measured is not known, "
         "and what is measured is not kept",
@@ -116,6 +118,17 @@ int open_connection(const std::string& path, Connection& connection) {
   // No such table: the database is new, or of another program.
   const int made = sqlite3_exec(raw, kSchema, nullptr, nullptr, nullptr);
   return made == SQLITE_OK ? prepare_all(raw) : made;
+}
+
+// Reads all pages: opening reads the first ones alone.
+int check_pages(sqlite3* database) {
+  sqlite3_stmt* raw = nullptr;
+  const int code = sqlite3_prepare_v2(database, "PRAGMA quick_check(1)", -1, &raw, nullptr);
+  const Statement statement(raw);
+  if (code != SQLITE_OK) return code;
+  if (const int found = sqlite3_step(raw); found != SQLITE_ROW) return found;
+  const auto* said = reinterpret_cast<const char*>(sqlite3_column_text(raw, 0));
+  return said != nullptr && std::string_view(said) == "ok" ? SQLITE_OK : SQLITE_CORRUPT;
 }
 
 // The journal is moved too, or SQLite would apply it to the new file. It is moved first, as the new
@@ -179,6 +192,47 @@ void make_file(int folder, const std::string& name) {
   if (file >= 0) close(file);
 }
 
+// Opens the database. A broken one is set aside and a new one begun. `distrusted`: a page that
+// opening does not read was found to be broken.
+Status connect(const std::string& path, Connection& connection, bool distrusted) {
+  static std::mutex opening;  // make_file() closes the file, which no other thread may have open
+  const std::lock_guard lock(opening);
+  const std::filesystem::path file(path);
+  const std::string above = file.parent_path().string(), name = file.filename().string();
+  PrivateFolder folder;
+  (void)make_private_folders(above.empty() ? "." : above);
+  const int error = folder.open(above.empty() ? "." : above);
+  if (error == kNotPrivate) return not_private(path, above);
+  if (error != 0)
+    return fail(fmt::format("the tuning database failed: {}", error_text(error)), path,
+                "set ATTACCA_CACHE_DIR to a folder that can be written");
+  ATTACCA_TRY_VOID(check_files(folder.descriptor(), path, file));
+  make_file(folder.descriptor(), name);
+  int code = distrusted ? SQLITE_CORRUPT : open_connection(path, connection);
+  if (is_broken(code)) {
+    connection.reset();
+    const HealingLock healing(folder.descriptor(), name + ".lock");
+    code = open_connection(path, connection);
+    if (code == SQLITE_OK && distrusted) code = check_pages(connection.get());
+    if (is_broken(code) && healing.held()) {
+      connection.reset();
+      set_aside(path);
+      make_file(folder.descriptor(), name);
+      code = open_connection(path, connection);
+    }
+  }
+  if (code == SQLITE_READONLY || code == SQLITE_CANTOPEN) {
+    // The folder cannot be written: choices can still be read, if there are any.
+    sqlite3* raw = nullptr;
+    code =
+        sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_FULLMUTEX, nullptr);
+    connection.reset(raw);
+  }
+  if (code == SQLITE_ERROR) return of_others(connection.get(), path);
+  if (code != SQLITE_OK) return failure(connection.get(), path);
+  return {};
+}
+
 }  // namespace
 
 struct Database::Impl {
@@ -186,28 +240,47 @@ struct Database::Impl {
   Connection connection;
   std::mutex mutex;  // one statement at a time
 
+  bool met_broken = false;  // a broken page
+
+  // What `work` returns. If it meets a broken page, once more with a new file.
+  template <class Work>
+  auto run(const Work& work) -> decltype(work()) {
+    const std::lock_guard lock(mutex);
+    met_broken = false;
+    if (connection) {
+      auto done = work();
+      if (done || !met_broken) return done;
+    }
+    ATTACCA_TRY_VOID(connect(path, connection, true));
+    return work();
+  }
+
+  tl::unexpected<Error> failed() {
+    met_broken |= is_broken(sqlite3_errcode(connection.get()) & 0xff);
+    return failure(connection.get(), path);
+  }
+
   Status execute(const char* sql) {
     if (sqlite3_exec(connection.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK)
-      return failure(connection.get(), path);
+      return failed();
     return {};
   }
 
-  Status store(const char* sql, const StoredChoice& row) {
-    ATTACCA_TRY(const Statement statement, prepare(sql, row.key));
+  Status store(const StoredChoice& row) {
+    ATTACCA_TRY(const Statement statement, prepare(kStore, row.key));
     sqlite3_bind_text(statement.get(), 5, row.candidate.data(),
                       static_cast<int>(row.candidate.size()), SQLITE_TRANSIENT);
     sqlite3_bind_double(statement.get(), 6, row.seconds);
     sqlite3_bind_double(statement.get(), 7, row.unfused_seconds);
     sqlite3_bind_int64(statement.get(), 8, row.made);
     sqlite3_bind_int64(statement.get(), 9, row.quick);
-    if (sqlite3_step(statement.get()) != SQLITE_DONE) return failure(connection.get(), path);
+    if (sqlite3_step(statement.get()) != SQLITE_DONE) return failed();
     return {};
   }
 
   Result<Statement> prepare(const char* sql, const ChoiceKey& key) {
     sqlite3_stmt* raw = nullptr;
-    if (sqlite3_prepare_v2(connection.get(), sql, -1, &raw, nullptr) != SQLITE_OK)
-      return failure(connection.get(), path);
+    if (sqlite3_prepare_v2(connection.get(), sql, -1, &raw, nullptr) != SQLITE_OK) return failed();
     Statement statement(raw);
     int at = 1;
     for (const std::string* text : {&key.device, &key.problem, &key.shape, &key.tools})
@@ -230,119 +303,96 @@ Database::Database(Database&&) noexcept = default;
 Database& Database::operator=(Database&&) noexcept = default;
 Database::~Database() = default;
 
+bool Database::is_missing() {
+  struct stat info {};
+  return lstat(default_path().c_str(), &info) != 0 && errno == ENOENT;
+}
+
 Result<Database> Database::open(const std::string& path) {
-  static std::mutex opening;  // make_file() closes the file, which no other thread may have open
-  const std::lock_guard lock(opening);
-  const std::filesystem::path file(path);
-  const std::string above = file.parent_path().string(), name = file.filename().string();
-  PrivateFolder folder;
-  (void)make_private_folders(above.empty() ? "." : above);
-  const int error = folder.open(above.empty() ? "." : above);
-  if (error == kNotPrivate) return not_private(path, above);
-  if (error != 0)
-    return fail(fmt::format("the tuning database failed: {}", error_text(error)), path,
-                "set ATTACCA_CACHE_DIR to a folder that can be written");
-  ATTACCA_TRY_VOID(check_files(folder.descriptor(), path, file));
-  make_file(folder.descriptor(), name);
   auto impl = std::make_unique<Impl>();
   impl->path = path;
-  int code = open_connection(path, impl->connection);
-  if (is_broken(code)) {
-    impl->connection.reset();
-    const HealingLock healing(folder.descriptor(), name + ".lock");
-    code = open_connection(path, impl->connection);
-    if (is_broken(code) && healing.held()) {
-      impl->connection.reset();
-      set_aside(path);
-      make_file(folder.descriptor(), name);
-      code = open_connection(path, impl->connection);
-    }
-  }
-  if (code == SQLITE_READONLY || code == SQLITE_CANTOPEN) {
-    // The folder cannot be written: choices can still be read, if there are any.
-    sqlite3* raw = nullptr;
-    code =
-        sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READONLY | SQLITE_OPEN_FULLMUTEX, nullptr);
-    impl->connection.reset(raw);
-  }
-  if (code == SQLITE_ERROR) return of_others(impl->connection.get(), path);
-  if (code != SQLITE_OK) return failure(impl->connection.get(), path);
+  ATTACCA_TRY_VOID(connect(path, impl->connection, false));
   return Database(std::move(impl));
 }
 
 Result<std::optional<Choice>> Database::find(const ChoiceKey& key) {
-  const std::lock_guard lock(impl_->mutex);
-  ATTACCA_TRY(const Statement statement, impl_->prepare(kFind, key));
-  const int code = sqlite3_step(statement.get());
-  if (code == SQLITE_DONE) return std::nullopt;
-  if (code != SQLITE_ROW) return failure(impl_->connection.get(), impl_->path);
-  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
-  const auto candidate = launch::parse_candidate(text != nullptr ? text : "");
-  if (!candidate) return std::nullopt;  // written by another version: ignored
-  const Choice choice{*candidate, sqlite3_column_double(statement.get(), 1),
-                      sqlite3_column_double(statement.get(), 2),
-                      sqlite3_column_int64(statement.get(), 3) != 0};
-  if (!are_times(choice.seconds, choice.unfused_seconds)) return std::nullopt;  // damaged
-  return choice;
+  return impl_->run([&]() -> Result<std::optional<Choice>> {
+    ATTACCA_TRY(const Statement statement, impl_->prepare(kFind, key));
+    const int code = sqlite3_step(statement.get());
+    if (code == SQLITE_DONE) return std::nullopt;
+    if (code != SQLITE_ROW) return impl_->failed();
+    const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(statement.get(), 0));
+    const auto candidate = launch::parse_candidate(text != nullptr ? text : "");
+    if (!candidate) return std::nullopt;  // written by another version: ignored
+    const Choice choice{*candidate, sqlite3_column_double(statement.get(), 1),
+                        sqlite3_column_double(statement.get(), 2),
+                        sqlite3_column_int64(statement.get(), 3) != 0};
+    if (!are_times(choice.seconds, choice.unfused_seconds)) return std::nullopt;  // damaged
+    return choice;
+  });
 }
 
 Status Database::store(const ChoiceKey& key, const Choice& choice) {
-  const std::lock_guard lock(impl_->mutex);
-  return impl_->store(kStore,
-                      {key, to_string(choice.candidate), choice.seconds, choice.unfused_seconds,
-                       static_cast<int64_t>(std::time(nullptr)), choice.quick});
+  return impl_->run([&] {
+    return impl_->store({key, to_string(choice.candidate), choice.seconds, choice.unfused_seconds,
+                         static_cast<int64_t>(std::time(nullptr)), choice.quick});
+  });
 }
 
 Status Database::store_all(const std::vector<StoredChoice>& rows) {
-  const std::lock_guard lock(impl_->mutex);
-  ATTACCA_TRY_VOID(impl_->execute("BEGIN IMMEDIATE"));
-  const Status stored = [&]() -> Status {
-    for (const StoredChoice& row : rows) ATTACCA_TRY_VOID(impl_->store(kStoreAsGood, row));
-    return impl_->execute("COMMIT");
-  }();
-  // Fails if SQLite has already ended the transaction.
-  if (!stored) (void)impl_->execute("ROLLBACK");
-  return stored;
+  return impl_->run([&]() -> Status {
+    ATTACCA_TRY_VOID(impl_->execute("BEGIN IMMEDIATE"));
+    const Status stored = [&]() -> Status {
+      for (const StoredChoice& row : rows) ATTACCA_TRY_VOID(impl_->store(row));
+      return impl_->execute("COMMIT");
+    }();
+    // Fails if SQLite has already ended the transaction.
+    if (!stored) (void)impl_->execute("ROLLBACK");
+    return stored;
+  });
 }
 
 Result<int64_t> Database::size() {
-  const std::lock_guard lock(impl_->mutex);
-  sqlite3_stmt* raw = nullptr;
-  if (sqlite3_prepare_v2(impl_->connection.get(), "SELECT COUNT(*) FROM choices", -1, &raw,
-                         nullptr) != SQLITE_OK)
-    return failure(impl_->connection.get(), impl_->path);
-  const Statement statement(raw);
-  if (sqlite3_step(raw) != SQLITE_ROW) return failure(impl_->connection.get(), impl_->path);
-  return sqlite3_column_int64(raw, 0);
+  return impl_->run([&]() -> Result<int64_t> {
+    sqlite3_stmt* raw = nullptr;
+    if (sqlite3_prepare_v2(impl_->connection.get(), "SELECT COUNT(*) FROM choices", -1, &raw,
+                           nullptr) != SQLITE_OK)
+      return impl_->failed();
+    const Statement statement(raw);
+    if (sqlite3_step(raw) != SQLITE_ROW) return impl_->failed();
+    return sqlite3_column_int64(raw, 0);
+  });
 }
 
 Result<std::vector<StoredChoice>> Database::list() {
-  const std::lock_guard lock(impl_->mutex);
-  sqlite3_stmt* raw = nullptr;
-  if (sqlite3_prepare_v2(impl_->connection.get(), kList, -1, &raw, nullptr) != SQLITE_OK)
-    return failure(impl_->connection.get(), impl_->path);
-  const Statement statement(raw);
-  const auto text = [raw](int column) -> std::string {
-    const auto* found = reinterpret_cast<const char*>(sqlite3_column_text(raw, column));
-    return found != nullptr ? found : "";
-  };
-  std::vector<StoredChoice> rows;
-  int code = SQLITE_ROW;
-  while ((code = sqlite3_step(raw)) == SQLITE_ROW)
-    rows.push_back({{text(0), text(1), text(2), text(3)},
-                    text(4),
-                    sqlite3_column_double(raw, 5),
-                    sqlite3_column_double(raw, 6),
-                    sqlite3_column_int64(raw, 7),
-                    sqlite3_column_int64(raw, 8) != 0});
-  if (code != SQLITE_DONE) return failure(impl_->connection.get(), impl_->path);
-  return rows;
+  return impl_->run([&]() -> Result<std::vector<StoredChoice>> {
+    sqlite3_stmt* raw = nullptr;
+    if (sqlite3_prepare_v2(impl_->connection.get(), kList, -1, &raw, nullptr) != SQLITE_OK)
+      return impl_->failed();
+    const Statement statement(raw);
+    const auto text = [raw](int column) -> std::string {
+      const auto* found = reinterpret_cast<const char*>(sqlite3_column_text(raw, column));
+      return found != nullptr ? found : "";
+    };
+    std::vector<StoredChoice> rows;
+    int code = SQLITE_ROW;
+    while ((code = sqlite3_step(raw)) == SQLITE_ROW)
+      rows.push_back({{text(0), text(1), text(2), text(3)},
+                      text(4),
+                      sqlite3_column_double(raw, 5),
+                      sqlite3_column_double(raw, 6),
+                      sqlite3_column_int64(raw, 7),
+                      sqlite3_column_int64(raw, 8) != 0});
+    if (code != SQLITE_DONE) return impl_->failed();
+    return rows;
+  });
 }
 
 Result<int64_t> Database::clear() {
-  const std::lock_guard lock(impl_->mutex);
-  ATTACCA_TRY_VOID(impl_->execute("DELETE FROM choices"));
-  return sqlite3_changes(impl_->connection.get());
+  return impl_->run([&]() -> Result<int64_t> {
+    ATTACCA_TRY_VOID(impl_->execute("DELETE FROM choices"));
+    return sqlite3_changes(impl_->connection.get());
+  });
 }
 
 }  // namespace attacca::tune

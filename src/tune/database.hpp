@@ -7,8 +7,8 @@
 // Many processes may read and write it at once. A file that is damaged or no database is renamed to
 // NAME.broken and replaced, by one process at a time (NAME.lock). A database whose `choices` lacks
 // these columns is another version's: it stays as it is and is not used. More columns do no harm.
-// The file and its folder must be private (support/files/private_folder.hpp). A process waits at
-// most once for a lock of another process.
+// The file and its folder must be private (support/files/private_folder.hpp). A process that
+// waited in vain for a lock of another one does not wait again for a minute.
 #pragma once
 
 #include <memory>
@@ -41,14 +41,16 @@ class Database {
   // made, a file that another process keeps locked, a database of another version.
   static Result<Database> open(const std::string& path = default_path());
   static std::string default_path();
+  // Whether there is no file at the default path, so that open() would make one.
+  static bool is_missing();
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;
   ~Database();
 
   Result<std::optional<Choice>> find(const ChoiceKey& key);
+  // A choice replaces the one with its key, unless it is of a quick tuning and the other is not.
   Status store(const ChoiceKey& key, const Choice& choice);
-  // Stores all or none, even if the process is killed. A row replaces the one with its key, unless
-  // it is of a quick tuning and the other is not.
+  // The same. Stores all or none, even if the process is killed.
   Status store_all(const std::vector<StoredChoice>& rows);
   Result<int64_t> size();
   // All rows, by device, problem and shape.

@@ -1,8 +1,10 @@
 #include "tune/device_turn.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 #include "fmt/format.h"
@@ -12,6 +14,8 @@
 
 namespace attacca::tune {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 // CUdevice_attribute's PCI_BUS_ID, PCI_DEVICE_ID and PCI_DOMAIN_ID: ordinals differ between
 // processes that see different devices.
@@ -32,14 +36,20 @@ std::string lock_name(const gpu::Device& device) {
 
 }  // namespace
 
-DeviceTurn::DeviceTurn(const gpu::Device& device) {
+DeviceTurn::DeviceTurn(const gpu::Device& device, const std::function<void()>& waiting) {
   const std::string path = cache_directory();
   PrivateFolder folder;
   if (make_private_folders(path) != 0 || folder.open(path) != 0) return;
   file_ = openat(folder.descriptor(), lock_name(device).c_str(),
                  O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file_ < 0) return;
-  while (flock(file_, LOCK_EX) != 0 && errno == EINTR) {
+  for (auto told = Clock::now(); flock(file_, LOCK_EX | LOCK_NB) != 0;) {
+    if (errno != EWOULDBLOCK && errno != EINTR) return;  // a file system without locks
+    if (Clock::now() - told >= std::chrono::seconds(1)) {
+      waiting();
+      told = Clock::now();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 

@@ -15,6 +15,7 @@ namespace attacca::tune {
 struct TemplateFilter {
   std::vector<std::string> allow;  // empty: all
   std::vector<std::string> deny;
+  bool takes_all() const { return allow.empty() && deny.empty(); }
 };
 
 struct TuneOptions {

@@ -208,6 +208,7 @@ Status Timer::find_worker(const TimingRequest& request) {
 
 Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
   std::optional<size_t> current;
+  bool is_waiting = false;  // for the device
   const auto died = [&](const std::string& why, bool is_silent = false) -> Outcome {
     const bool all = std::all_of(open.begin(), open.end(),
                                  [&](const size_t i) { return is_answered(trials[i]); });
@@ -226,7 +227,7 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline_ - Clock::now());
     if (left.count() <= 0) {
       worker_.reset();
-      return served(kTimeWasOver);
+      return served(is_waiting ? kDeviceWasBusy : kTimeWasOver);
     }
     const milliseconds silence = milliseconds_of(limits_.silence_seconds);
     const auto heard = worker_->child.receive(std::min(left, silence));
@@ -243,6 +244,7 @@ Timer::Outcome Timer::listen(const Open& open, std::vector<Trial>& trials) {
       worker_.reset();  // its device may be lost
       return served(error->is<std::string>() ? error->as<std::string>() : "an error");
     }
+    is_waiting = line->find("waiting") != nullptr;
     note(*line, open, trials, current);
   }
 }

@@ -31,6 +31,7 @@ TimingRequest make_request(const launch::Toolbox& toolbox, const problem::Proble
                         .rounds = rounds,
                         .device = toolbox.device().info().ordinal};
   if (const auto vendor = toolbox.vendor()) request.vendor = (*vendor)->path();
+  if (!toolbox.bundle()) request.tools = toolbox.identity();
   return request;
 }
 
@@ -42,8 +43,8 @@ std::string worker_program() {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path library = std::filesystem::path(own_path()).parent_path();
   for (const std::filesystem::path& candidate :
-       {self, self.parent_path() / "attacca", self.parent_path() / "../bin/attacca",
-        library / "../bin/attacca", library / "../cli/attacca",  // installed; in a build tree
+       {self, library / "../bin/attacca", library / "../cli/attacca",  // installed; in a build tree
+        self.parent_path() / "attacca", self.parent_path() / "../bin/attacca",
         std::filesystem::path("/usr/bin/attacca"), std::filesystem::path("/usr/local/bin/attacca")})
     if (candidate.filename() == "attacca" && std::filesystem::exists(candidate, error))
       return candidate.string();
@@ -125,9 +126,12 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
     else
       result.excluded.push_back({candidate.kernel, "ranked below those that were timed"});
   }
-  if (options.modelled && !options.quick &&
-      std::find(first.begin(), first.end(), *options.modelled) == first.end())
-    first.push_back(*options.modelled);
+  const auto add = [&](const std::optional<launch::Candidate>& candidate) {
+    if (candidate && std::find(first.begin(), first.end(), *candidate) == first.end())
+      first.push_back(*candidate);
+  };
+  if (!options.quick) add(options.modelled);
+  add(options.before);
   const TieOrder order(first, options.before);
   TimingRequest request = make_request(*toolbox, text, {}, 0);
   const Stopwatch stopwatch = {
@@ -157,7 +161,8 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
     return fail("no candidate ran: " + why, "tuning",
                 why == kTimeWasOver
                     ? "allow more seconds: building kernels takes longer on a busy machine"
-                    : "run `attacca doctor`");
+                : why == kDeviceWasBusy ? "allow more seconds, or tune when they are done"
+                                        : "run `attacca doctor`");
   }
   result.choice = *choice;
   result.choice.quick = options.quick;

@@ -46,7 +46,7 @@ Result<double> time_unfused(const std::shared_ptr<launch::Toolbox>& toolbox,
                             const problem::ProblemText& problem, const TuneOptions& options = {});
 
 // The program that times: $ATTACCA_TUNE_WORKER, else this program if it is `attacca`, else the
-// attacca beside the library or in its installation. Empty if there is none.
+// attacca of the library's installation, beside this program, or of the system. Empty: none.
 std::string worker_program();
 
 }  // namespace attacca::tune

@@ -110,7 +110,7 @@ Status serve(const TimingRequest& request, const std::shared_ptr<launch::Toolbox
   });
   if (request.rounds == 0) return {};
   ATTACCA_TRY(const SharedSets operands, SharedSets::make(toolbox, problems));
-  const DeviceTurn turn(toolbox->device());
+  const DeviceTurn turn(toolbox->device(), [] { say(json::Value::object().set("waiting", true)); });
   std::vector<Timed> timed;
   std::vector<size_t> which;
   for (size_t i = 0; i < built.size(); ++i) {
@@ -184,7 +184,8 @@ std::string write_request(const TimingRequest& request) {
                          .set("rounds", request.rounds)
                          .set("device", request.device)
                          .set("pace", request.pace == Pace::Rested ? kRested : kSustained)
-                         .set("vendor", request.vendor);
+                         .set("vendor", request.vendor)
+                         .set("tools", request.tools);
   if (!request.others.empty()) {
     json::Value others = json::Value::array(), apart = json::Value::array();
     for (const problem::ProblemText& text : request.others) others.push(to_json(text));
@@ -223,6 +224,10 @@ Result<TimingRequest> read_request(const std::string& line) {
   request.device = static_cast<int>(device.as<int64_t>());
   request.pace = pace.as<std::string>() == kRested ? Pace::Rested : Pace::Sustained;
   request.vendor = vendor.as<std::string>();
+  if (const json::Value* tools = root.find("tools")) {
+    if (!tools->is<std::string>()) return bad_request();
+    request.tools = tools->as<std::string>();
+  }
   return request;
 }
 
@@ -236,6 +241,10 @@ int serve_timings() {
         use_vendor(request.vendor);
         ATTACCA_TRY(toolbox, launch::Toolbox::open(request.device));
       }
+      if (!request.tools.empty() && request.tools != toolbox->identity())
+        return fail(fmt::format("the timing process has other tools: {} (wanted: {})",
+                                toolbox->identity(), request.tools),
+                    "tuning", "set ATTACCA_TUNE_WORKER to the path of this version's `attacca`");
       std::string text = json::dump(to_json(request.problem), -1);
       if (text != problem) toolbox->forget_kernels();
       problem = std::move(text);

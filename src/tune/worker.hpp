@@ -4,6 +4,7 @@
 // It reads requests and writes answers, one JSON object a line:
 //   -> {"problem": {...}, "candidates": ["...", ...], "rounds": 5, "pace": "rested", ...}
 //      for a launch of several problems also "others": [{...}, ...], "apart": ["...", ...]
+//   <- {"waiting": true}                  each second while another process times on the device
 //   <- {"begin": 3}                       before candidate 3 is built or timed for the first time
 //   <- {"begin": -1}                      before all are timed, in turns
 //   <- {"candidate": 3, "seconds": 1e-4, "rounds": [...]}  what it takes, and each round's seconds
@@ -35,6 +36,8 @@ struct TimingRequest {
   Pace pace = Pace::Rested;
   // The cuBLASLt of the requesting process, or empty: other versions number algorithms differently.
   std::string vendor = {};
+  // The Toolbox::identity() that times are kept under, or empty: a worker with other tools refuses.
+  std::string tools = {};
 };
 std::string write_request(const TimingRequest& request);
 Result<TimingRequest> read_request(const std::string& line);

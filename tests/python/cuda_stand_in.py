@@ -269,6 +269,15 @@ class StandIn(unittest.TestCase):
         self.assertEqual(source("measure", 60), "database")
         self.assertEqual(attacca.load(path).prepare(M=16).decisions[0].source, "plan")
 
+    def test_a_quick_tuning_times_the_thorough_choice_beside_its_own(self):
+        graph = "graph g(x: f16[M, 512], w: f16[1024, 512]) { return elu(x @ transpose(w)) }"
+
+        def choices(seconds):
+            plan = attacca.compile(graph, device="cuda", tuning="always", tuning_seconds=seconds)
+            return [str(plan.prepare(M=rows).decisions[0].candidate) for rows in (3, 30, 300)]
+        self.assertNotEqual(choices(5), thorough := choices(60), "this test would see nothing")
+        self.assertEqual(choices(5), thorough)
+
     def test_choices_move_between_processes(self):
         attacca.tune("graph g(x: f16[M, 60], w: f16[60, 60]) { return mish(x @ transpose(w)) }",
                      M=5, progress=False)

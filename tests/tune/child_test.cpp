@@ -2,7 +2,9 @@
 
 #include <csignal>
 #include <fstream>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 #include "gtest/gtest.h"
 
@@ -26,6 +28,23 @@ std::string hear(Child& child, milliseconds limit = seconds(10)) {
   if (const auto* ended = std::get_if<Ended>(&heard)) return "ended: " + ended->how;
   if (std::holds_alternative<TimedOut>(heard)) return "timed out";
   return std::get<std::string>(heard);
+}
+
+// As in a daemon.
+TEST(Child, TalksWhereStandardStreamsAreClosed) {
+  for (const bool errors : {false, true}) {
+    const pid_t daemon = fork();
+    if (daemon == 0) {
+      close(STDIN_FILENO);
+      close(STDOUT_FILENO);
+      if (errors) close(STDERR_FILENO);
+      auto child = Child::start({"/bin/sh", "-c", "read x; echo \"got $x\""});
+      _exit(child && child->send("one") && hear(*child) == "got one" ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(daemon, &status, 0);
+    EXPECT_EQ(status, 0) << errors;
+  }
 }
 
 TEST(Child, TalksByLines) {

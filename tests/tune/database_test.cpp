@@ -72,6 +72,9 @@ TEST(Database, KnowsWhatAQuickTuningChose) {
   EXPECT_TRUE(database.list()->at(0).quick);
   ASSERT_TRUE(database.store(kKey, choice(1)));
   EXPECT_FALSE((*database.find(kKey))->quick);
+  quick.candidate.algorithm = 2;
+  ASSERT_TRUE(database.store(kKey, quick));
+  EXPECT_EQ((*database.find(kKey))->candidate.algorithm, 1) << "a thorough choice stays";
 }
 
 TEST(Database, TimesThatNoTuningGivesAreNotThere) {
@@ -153,6 +156,31 @@ TEST(Database, DamagedFilesAreSetAside) {
   for (size_t i = 100; i < 4096; ++i) bytes[i] = static_cast<char>(0xa5);  // the page of the schema
   folder.write("db", bytes);
   expect_set_aside(folder, bytes);
+}
+
+// Opening reads the schema alone, which is whole.
+TEST(Database, FilesWithADamagedPageAreSetAside) {
+  const Folder folder;
+  {
+    Database database = opened(folder.path("db"));
+    for (int i = 0; i < 200; ++i) {
+      ChoiceKey key = kKey;
+      key.shape += std::to_string(i);
+      ASSERT_TRUE(database.store(key, choice(1)));
+    }
+  }
+  std::string bytes = folder.read("db");
+  ASSERT_GT(bytes.size(), 5 * 4096u);
+  for (size_t i = 4096; i < bytes.size(); ++i) bytes[i] = static_cast<char>(0xa5);
+  folder.write("db", bytes);
+  EXPECT_TRUE(opened(folder.path("db")).list()->empty());
+  EXPECT_EQ(folder.read("db.broken"), bytes);
+  folder.write("db", bytes);
+  expect_set_aside(folder, bytes);
+  folder.write("db", bytes);
+  EXPECT_EQ(*opened(folder.path("db")).clear(), 0);
+  folder.write("db", bytes);
+  EXPECT_TRUE(opened(folder.path("db")).store_all({{kKey, "unfused", 1e-5, 1e-5, 1}}));
 }
 
 constexpr const char* kColumns =
@@ -492,6 +520,20 @@ TEST(ChoiceKey, LeavesShapesOutOfTheClass) {
   b.views.products[0].a.row_stride = 1;
   b.views.products[0].a.column_stride = 3;
   EXPECT_NE(choice_key(a, device, "tools").problem, choice_key(b, device, "tools").problem);
+}
+
+// One bucket has both 15 and 16 rows.
+TEST(ChoiceKey, TellsHowDenseColumnsOfTheRowsAreAligned) {
+  const auto of_rows = [](int64_t m) {
+    problem::Problem made;
+    made.m = m;
+    made.n = 64;
+    made.products.push_back({.n = 64, .k = 96});
+    made.views.products.push_back({.a = {ir::DType::BF16, 0, 1, m, 0, 16}});
+    return choice_key(made, {.name = "D"}, "tools");
+  };
+  EXPECT_EQ(of_rows(15).shape, of_rows(16).shape);
+  EXPECT_NE(of_rows(15).problem, of_rows(16).problem);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 //   endless         writes one line without end
 //   quit            exits with 7 when it is begun
 //   deaf            closes its output and stays
+//   queue           waits for the device for ever
 //   silent          is left out
 //   error           the whole request fails
 //
@@ -42,6 +43,10 @@ void begin(const std::string& kind, size_t index) {
   }
   if (kind == "quit") std::_Exit(7);
   if (kind == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
+  while (kind == "queue") {
+    say("{\"waiting\": true}");
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
   if (kind == "garbage") say("Segmentation fault (core dumped)");
   while (kind == "chatter") say("{\"candidate\": 12345}");
   while (kind == "endless") std::cout << "x";

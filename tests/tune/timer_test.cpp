@@ -184,6 +184,12 @@ TEST(Timer, TheWholeTimeIsLimited) {
   EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
 }
 
+TEST(Timer, WaitingForTheDeviceIsNoSilence) {
+  EXPECT_EQ(timed({"queue"}, {1, 0.5}),
+            "queue: other processes were timing on the device until the time limit of the tuning "
+            "was over");
+}
+
 TEST(Timer, WhatTheWorkerLeavesOutHasAReason) {
   EXPECT_EQ(timed({"silent", "fast"}), "silent: the timing process left it out, fast 1e-06");
   EXPECT_EQ(timed({"fast", "error"}), "fast 1e-06, error: no such device");

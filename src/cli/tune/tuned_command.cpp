@@ -1,5 +1,4 @@
 // `attacca tune --show` and `--forget`: what was measured so far.
-#include <filesystem>
 
 #include "fmt/format.h"
 
@@ -31,14 +30,9 @@ json::Value to_json(const tune::StoredChoice& row) {
       .set("quick", row.quick);
 }
 
-// A missing database is empty; it is not created here.
-bool there_is_one() {
-  std::error_code error;
-  return std::filesystem::exists(tune::Database::default_path(), error);
-}
-
 Result<std::vector<tune::StoredChoice>> rows() {
-  if (!there_is_one()) return std::vector<tune::StoredChoice>();
+  // It is not created here.
+  if (tune::Database::is_missing()) return std::vector<tune::StoredChoice>();
   ATTACCA_TRY(tune::Database database, tune::Database::open());
   return database.list();
 }
@@ -63,7 +57,7 @@ Result<int> show(bool as_json) {
 
 Result<int> forget() {
   int64_t count = 0;
-  if (there_is_one()) {
+  if (!tune::Database::is_missing()) {
     ATTACCA_TRY(tune::Database database, tune::Database::open());
     ATTACCA_TRY(count, database.clear());
   }

@@ -120,6 +120,12 @@ bool is_among(const launch::Candidates& fused, const Candidate& candidate) {
                      [&](const Candidate& each) { return each.kernel == candidate.kernel; });
 }
 
+bool was_timed(const std::vector<tune::Trial>& trials, const Candidate& candidate) {
+  return std::any_of(trials.begin(), trials.end(), [&](const tune::Trial& trial) {
+    return trial.candidate == candidate && trial.seconds.has_value();
+  });
+}
+
 // `fused`: the ways to fuse; a batch-invariant problem has no others. `modelled`: what is chosen if
 // nothing is measured.
 Status measure(const StepContext& context, const fuse::Region& region,
@@ -138,9 +144,10 @@ Status measure(const StepContext& context, const fuse::Region& region,
   options.modelled = std::move(modelled);
   ATTACCA_TRY(tune::Tuned tuned, tune::tune(context.toolbox(), text, options));
   // A thorough choice that was timed again beside the quick candidates stays one.
-  if (options.before && !known.quick) tuned.choice.quick = false;
+  if (options.before && !known.quick && was_timed(tuned.trials, *options.before))
+    tuned.choice.quick = false;
   // What a choice among some templates is worth among all was not seen.
-  if (!options.filter.allow.empty() || !options.filter.deny.empty()) tuned.choice.quick = true;
+  if (!options.filter.takes_all()) tuned.choice.quick = true;
   decision.candidate = tuned.choice.candidate;
   decision.seconds = tuned.choice.seconds;
   decision.unfused_seconds = tuned.choice.unfused_seconds;

@@ -155,6 +155,8 @@ std::optional<tune::Choice> measured_choice(const StepContext& context,
   const auto tuned = tune::tune_together(context.toolbox(), texts, apart, std::move(candidates),
                                          context.options().tune_options);
   if (!tuned) return std::nullopt;  // the model decides
+  // What a choice among some templates is worth among all was not seen.
+  if (!context.options().tune_options.filter.takes_all()) return tuned->choice;
   // If the database cannot be written, the next process measures again; this one goes on.
   const Status stored = tune::Database::open().and_then(
       [&](tune::Database&& database) { return database.store(key, tuned->choice); });

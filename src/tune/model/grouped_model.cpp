@@ -48,8 +48,9 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
   const Architecture& arch = architecture_of(device);
   const GroupedFit& fit = arch.grouped;
   const double m = double(problem.m), k = double(problem.products[0].k);
-  const double groups = groups_with_rows(*problem.products[0].groups, problem.m);
-  const double of_cluster = double(kernel.tile.m) * kernel.cluster_m;  // rows
+  const double groups =
+      std::max(1.0, groups_with_rows(*problem.products[0].groups, problem.m));  // there may be none
+  const double of_cluster = double(kernel.tile.m) * kernel.cluster_m;           // rows
   const double lines =
       std::min(m, groups * std::max(1.0, m / groups / of_cluster + 0.5)) * kernel.cluster_m;
   const double tiles =
@@ -92,6 +93,7 @@ double grouped_seconds(const problem::Problem& problem, const Template& kernel,
 }
 
 double groups_with_rows(int64_t groups, int64_t rows) {
+  if (groups <= 0) return 0;
   const double all = double(groups);
   return all * (1 - std::pow(1 - 1 / all, double(rows)));
 }
