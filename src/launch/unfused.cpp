@@ -24,8 +24,8 @@ using ir::DType;
 // 64 x 3584 x 18944 takes 38 us instead of 41.
 constexpr WorkspaceLimit kVendorWorkspace[] = {{size_t{32} << 20, 8}, {size_t{1} << 20, 4}};
 
-// The dtypes that hold operands of these dtypes exactly (bytes beside 16 bits: A's) and that the
-// vendor library can multiply, the fastest first.
+}  // namespace
+
 std::vector<std::pair<DType, DType>> multiplied_as(
     const problem::ProductOperands<problem::View>& views, DType stored) {
   std::vector<std::pair<DType, DType>> ways;
@@ -47,6 +47,8 @@ std::vector<std::pair<DType, DType>> multiplied_as(
   }
   return ways;
 }
+
+namespace {
 
 struct Step {
   // `scales` is set if the library multiplies by them.

@@ -5,6 +5,8 @@
 
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "launch/candidate.hpp"
 #include "launch/cublaslt.hpp"
@@ -22,6 +24,12 @@ Result<std::unique_ptr<Runnable>> make_unfused(const std::shared_ptr<Toolbox>& t
 inline constexpr std::string_view kVariantVendor =
     "batch_invariant: cuBLASLt chooses its algorithm by the shape, so that the order of its sums "
     "may depend on M";
+
+// The dtypes in which the library multiplies operands of these dtypes to a result that is stored as
+// `stored`: they hold the operands exactly (bytes beside 16 bits: A's). The fastest first; none:
+// the library does not, and PlainProduct does.
+std::vector<std::pair<ir::DType, ir::DType>> multiplied_as(
+    const problem::ProductOperands<problem::View>& views, ir::DType stored);
 
 // A candidate of the unfused path, with the algorithm of its first product if the library computes
 // it.

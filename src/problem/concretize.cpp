@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -14,6 +15,12 @@ namespace {
 using epilogue::Role;
 
 constexpr int64_t kMostExtent = std::numeric_limits<int32_t>::max();  // of a kernel's coordinates
+
+// The largest number where it overflows.
+int64_t times(int64_t a, int64_t b) {
+  int64_t made = 0;
+  return __builtin_mul_overflow(a, b, &made) ? std::numeric_limits<int64_t>::max() : made;
+}
 
 Result<int64_t> number(const ir::Dim& dim, const ir::SymbolValues& symbols) {
   if (const auto value = dim.maybe_value()) return *value;
@@ -254,18 +261,18 @@ class Concretizer {
   }
 
   bool axes_merge(size_t outer) const {
-    if (batch_[outer] * batch_[outer + 1] > kMostExtent) return false;
+    if (times(batch_[outer], batch_[outer + 1]) > kMostExtent) return false;
     return every_operand([&](const Strided& operand) {
-      return operand.batch[outer] == operand.batch[outer + 1] * batch_[outer + 1];
+      return operand.batch[outer] == times(operand.batch[outer + 1], batch_[outer + 1]);
     });
   }
 
   // With one row, the row stride may be replaced by the stride of the batch axis.
   bool merges_into_rows() const {
-    if (problem_.m * batch_.back() > kMostExtent) return false;
+    if (times(problem_.m, batch_.back()) > kMostExtent) return false;
     return every_operand([&](const Strided& operand) {
       if (operand.rows == Rows::Same) return operand.batch.back() == 0;
-      return problem_.m == 1 || operand.batch.back() == operand.view.row_stride * problem_.m;
+      return problem_.m == 1 || operand.batch.back() == times(operand.view.row_stride, problem_.m);
     });
   }
 
@@ -291,10 +298,18 @@ class Concretizer {
     while (!batch_.empty() && merges_into_rows()) merge_into_rows();
   }
 
-  // The innermost remaining axis becomes the kernel's batch; each step along the others is a
-  // launch.
+  // The longest remaining axis becomes the kernel's batch; each step along the others is a launch.
   void keep_batches() {
     if (!batch_.empty()) {
+      // Of equally long ones the innermost.
+      const auto longest = std::prev(std::max_element(batch_.rbegin(), batch_.rend()).base());
+      for_each(
+          [&](Strided& operand) {
+            std::swap(operand.batch[static_cast<size_t>(longest - batch_.begin())],
+                      operand.batch.back());
+          },
+          operands_);
+      std::iter_swap(longest, batch_.end() - 1);
       problem_.batch = batch_.back();
       for_each(
           [](Strided& operand) {
@@ -319,6 +334,7 @@ class Concretizer {
   Status check_extents() const {
     std::vector<std::pair<const char*, int64_t>> extents = {
         {"M", problem_.m}, {"N", problem_.n}, {"the batch", problem_.batch}};
+    for (const OuterAxis& axis : problem_.outer) extents.emplace_back("a batch axis", axis.extent);
     for (const Product& product : problem_.products) {
       extents.emplace_back("K", product.k);
       extents.emplace_back("N", product.n);

@@ -275,6 +275,12 @@ std::string problem_class(const Problem& problem) {
   return text;
 }
 
+int64_t launches(const Problem& problem) {
+  int64_t count = 1;
+  for (const OuterAxis& axis : problem.outer) count *= axis.extent;
+  return count;
+}
+
 std::string shape_bucket(const Problem& problem) {
   std::string text =
       fmt::format("m<={} n={} batch={}", bucket_of(problem.m), problem.n, problem.batch);
@@ -282,6 +288,7 @@ std::string shape_bucket(const Problem& problem) {
     text += fmt::format(" k={}", product.k);
     if (product.groups) text += fmt::format(" groups={}", *product.groups);
   }
+  for (const OuterAxis& axis : problem.outer) text += fmt::format(" outer={}", axis.extent);
   if (problem.kernel)
     for (const int64_t size : sizes_given(problem.kernel->call))
       text += fmt::format(" given<={}", bucket_of(size));

@@ -176,6 +176,8 @@ Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
 
 // Everything that decides which candidate is best, except shapes: dtypes, layouts, epilogue, mode.
 std::string problem_class(const Problem& problem);
+// How many launches compute it: one for each step along the axes of `outer`.
+int64_t launches(const Problem& problem);
 // The shape with M rounded up to its bucket: "m<=256 n=4096 batch=1 k=11008". Of a user's kernel
 // also the sizes that it is given, in the same buckets.
 std::string shape_bucket(const Problem& problem);

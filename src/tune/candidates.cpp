@@ -28,6 +28,8 @@ namespace {
 // most this part of the library's time. Another one is while its expected time may be wrong by the
 // standard deviation of such times (docs/benchmarks/ranking.md).
 constexpr double kBareGain = 0.97, kTemplateError = 1.125;
+// What an estimate may be off by where nothing was measured.
+constexpr double kErrorUnlearned = 2;
 
 auto match(const std::vector<std::string>& patterns, const std::string& name) {
   return std::find_if(patterns.begin(), patterns.end(), [&](const std::string& pattern) {
@@ -136,7 +138,8 @@ launch::Candidates fused_candidates(const problem::Problem& problem,
     launch::Candidate candidate{.kind = launch::CandidateKind::Fused,
                                 .kernel = kernel.name,
                                 .binding = std::get<0>(std::move(legal))};
-    const double seconds = expected_seconds(problem, kernel, *candidate.binding, device);
+    const double seconds =
+        double(launches(problem)) * expected_seconds(problem, kernel, *candidate.binding, device);
     ranked.push_back({std::move(candidate), seconds});
   }
   std::stable_sort(ranked.begin(), ranked.end(),
@@ -156,7 +159,7 @@ std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
     launch::Candidate candidate;
     candidate.absorbed = static_cast<int>(found.size());
     const auto [seconds, margin] = expected_unfused(problem, way, device);
-    found.push_back({std::move(candidate), seconds, margin});
+    found.push_back({std::move(candidate), double(launches(problem)) * seconds, margin});
   }
   std::stable_sort(found.begin(), found.end(),
                    [](const Estimated& a, const Estimated& b) { return a.seconds < b.seconds; });
@@ -166,8 +169,9 @@ std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
 bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
                      const gpu::DeviceInfo& device) {
   if (fused.ranked.empty()) return true;
-  return architecture_of(device).learned &&
-         unfused.seconds < fused.expected.front() * std::exp(unfused.margin);
+  const double margin =
+      architecture_of(device).learned ? std::exp(unfused.margin) : 1 / kErrorUnlearned;
+  return unfused.seconds < fused.expected.front() * margin;
 }
 
 bool may_gain(const problem::Problem& problem, const launch::Candidates& fused,

@@ -36,8 +36,9 @@ struct Estimated {
 std::vector<Estimated> estimated_unfused(const problem::Problem& problem,
                                          const gpu::DeviceInfo& device);
 
-// Whether to take the unfused path without measuring: nothing fuses, or both estimates were learned
-// from measurements of such a device and the best template is not expected to win by the margin.
+// Whether to take the unfused path without measuring: nothing fuses, or the best template is not
+// expected to win by the margin. Where the estimates were not learned from measurements of such a
+// device, the unfused path must be expected to take less than half of the time.
 bool prefers_unfused(const launch::Candidates& fused, const Estimated& unfused,
                      const gpu::DeviceInfo& device);
 

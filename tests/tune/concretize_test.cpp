@@ -161,6 +161,34 @@ TEST(Concretize, BatchesThatDoNotMergeAreStepsOfLaunches) {
             "m=5 n=5 batch=3 outer=2 | k=16 a 0+(16)48,1 @16 | b 0+(16)1,48 @16 | -> 0+(25)5,1 @2");
 }
 
+TEST(Concretize, TheLongestBatchIsTheKernels) {
+  const std::string body = "return permute(q, [0, 2, 1, 3]) @ permute(k, [0, 2, 3, 1])";
+  const auto of = [&](const std::string& shape) {
+    return words("q: bf16" + shape + ", k: bf16" + shape, body);
+  };
+  EXPECT_EQ(of("[7, 5, 3, 16]").substr(0, 26), "m=5 n=5 batch=7 outer=3 | ");
+  EXPECT_EQ(of("[3, 5, 7, 16]").substr(0, 26), "m=5 n=5 batch=7 outer=3 | ");
+  for (const char* shape : {"[7, 5, 3, 16]", "[3, 5, 7, 16]"}) {
+    const auto made = make(std::string("q: bf16") + shape + ", k: bf16" + shape, body);
+    ASSERT_TRUE(made.problem);
+    EXPECT_EQ(testing::difference(*made.problem, *made.region, {}, [](ir::Value) { return 16; }),
+              "");
+    EXPECT_NE(problem::shape_bucket(*made.problem).find(" outer=3"), std::string::npos);
+  }
+}
+
+// Their product does not fit 64 bits.
+TEST(Concretize, BatchesOfAnySize) {
+  for (const auto& [a, b] : {std::pair<int64_t, int64_t>{3037000500, 3037000500},
+                             {9223372036854775807, 2},
+                             {4294967296, 4294967296}}) {
+    const auto made = make("x: bf16[A, B, 1, 64], w: bf16[64, 64]", "return silu(x @ transpose(w))",
+                           {{{"A", a}, {"B", b}}});
+    ASSERT_FALSE(made.problem) << a;
+    EXPECT_NE(made.problem.error().what.find("does not fit"), std::string::npos);
+  }
+}
+
 TEST(Concretize, APerBatchBiasKeepsTheBatch) {
   EXPECT_EQ(words("a: bf16[3, 4, 8], b: bf16[8, 16], c: bf16[3, 1, 16]", "return a @ b + c"),
             "m=4 n=16 batch=3 | k=8 a 0+(32)8,1 @16 | b 0+(0)16,1 @16 | row 0+(16)0,1 @16 | -> "

@@ -37,10 +37,12 @@ Coordinates coordinates(int64_t index, const Coordinates& extents) {
 // One operand and the access that it stands for. Both walk [batch..., rows, columns] in one order.
 class Walk {
  public:
-  // `select` names the operand: a member of any Operands.
+  // `select` names the operand: a member of any Operands. `place`: which of the region's axes is
+  // the problem's batch. The last of them is in its place in `outer`.
   template <class Select>
-  Walk(const problem::Problem& problem, const Select& select, const ir::SymbolValues& symbols)
-      : problem_(problem), view_(*select(problem.views)), symbols_(symbols) {
+  Walk(const problem::Problem& problem, const Select& select, const ir::SymbolValues& symbols,
+       size_t place)
+      : problem_(problem), view_(*select(problem.views)), symbols_(symbols), place_(place) {
     for (const problem::OuterAxis& axis : problem.outer)
       outer_strides_.push_back(*select(axis.strides));
   }
@@ -53,6 +55,7 @@ class Walk {
     Coordinates mine;
     for (const problem::OuterAxis& axis : problem_.outer) mine.push_back(axis.extent);
     mine.push_back(problem_.batch);
+    std::swap(mine[place_], mine.back());
     // Batches that merged into rows do not change B's address, so B's walk ignores them.
     mine.push_back(follows_rows ? problem_.m : problem_.m / std::max<int64_t>(1, own_rows_) * rows);
     mine.push_back(columns);
@@ -81,8 +84,9 @@ class Walk {
     return offset;
   }
 
-  int64_t at(const Coordinates& where, int64_t rows, bool follows_rows) const {
+  int64_t at(Coordinates where, int64_t rows, bool follows_rows) const {
     const size_t outer = problem_.outer.size();
+    std::swap(where[place_], where[outer]);
     int64_t offset = view_.offset;
     for (size_t axis = 0; axis < outer; ++axis) offset += where[axis] * outer_strides_[axis];
     const int64_t row = follows_rows ? where[outer + 1] : where[outer + 1] % rows;
@@ -94,6 +98,7 @@ class Walk {
   const problem::View& view_;
   Coordinates outer_strides_;
   const ir::SymbolValues& symbols_;
+  size_t place_;
   int64_t own_rows_ = 1;
 };
 
@@ -242,8 +247,12 @@ std::string words(const std::string& parameters, const std::string& body,
   return words(made.problem);
 }
 
-std::string difference(const problem::Problem& problem, const fuse::Region& region,
-                       const ir::SymbolValues& symbols, const problem::AlignmentOf& alignment_of) {
+namespace {
+
+// difference() where the problem's batch is the region's axis at `place`.
+std::string difference_at(size_t place, const problem::Problem& problem, const fuse::Region& region,
+                          const ir::SymbolValues& symbols,
+                          const problem::AlignmentOf& alignment_of) {
   Coordinates batches;
   for (const ir::Dim& dim : problem.epilogue.domain) batches.push_back(number(dim, symbols));
   const int64_t columns = batches.back();
@@ -252,7 +261,9 @@ std::string difference(const problem::Problem& problem, const fuse::Region& regi
   batches.pop_back();
   if (columns != problem.n) return fmt::format("n is {}, not {}", problem.n, columns);
   if (problem.empty()) return {};
-  const auto walk = [&](const auto& select) { return Walk(problem, select, symbols).rows(rows); };
+  const auto walk = [&](const auto& select) {
+    return Walk(problem, select, symbols, place).rows(rows);
+  };
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const fuse::Gemm& gemm = region.gemms[i];
     const auto a = [i](const auto& operands) { return &operands.products[i].a; };
@@ -297,6 +308,19 @@ std::string difference(const problem::Problem& problem, const fuse::Region& regi
       return bad;
   }
   return misaligned(problem, alignment_of);
+}
+
+}  // namespace
+
+std::string difference(const problem::Problem& problem, const fuse::Region& region,
+                       const ir::SymbolValues& symbols, const problem::AlignmentOf& alignment_of) {
+  std::string first;
+  for (size_t place = problem.outer.size() + 1; place-- > 0;) {
+    const std::string bad = difference_at(place, problem, region, symbols, alignment_of);
+    if (bad.empty()) return {};
+    if (first.empty()) first = bad;
+  }
+  return first;
 }
 
 }  // namespace attacca::tune::testing

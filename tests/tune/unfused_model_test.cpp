@@ -91,6 +91,39 @@ TEST(UnfusedModel, ExpectsWhatWasMeasured) {
   EXPECT_NEAR(std::log(seconds(product("14336", "4096", 16)) / 30.1e-6), 0, 0.15);
 }
 
+// The library multiplies s8 by s8 alone of bytes, and stores no f16 from bf16.
+TEST(UnfusedModel, KnowsWhatTheLibraryDoesNotMultiply) {
+  const auto of = [](const std::string& a, const std::string& b, const std::string& stored) {
+    return seconds(problem_of("a: " + a + "[M, 4096], w: " + b + "[4096, 4096]",
+                              "return matmul(a, transpose(w), out=" + stored + ")", 4096));
+  };
+  const double bytes = of("s8", "s8", "s32"), halves = of("bf16", "bf16", "bf16");
+  for (const char* a : {"u8", "s8"}) {
+    EXPECT_GT(of(a, "u8", "s32"), 50 * bytes) << a;
+    EXPECT_GT(of("u8", a, "s32"), 50 * bytes) << a;
+  }
+  EXPECT_GT(of("bf16", "bf16", "f16"), 20 * halves);
+  EXPECT_GT(of("f16", "f16", "bf16"), 20 * halves);
+  EXPECT_GT(of("f32", "f32", "f32"), 10 * halves);
+  // Converted to 16 bits.
+  EXPECT_GT(of("f8e5m2", "f8e5m2", "bf16"), 1.2 * of("f8e4m3", "f8e5m2", "bf16"));
+  const problem::Problem eighths =
+      problem_of("a: f8e4m3[M, 256], w: f8e4m3[512, 256]", "return a @ transpose(w)");
+  for (const char* device : {"a100", "l40s", "h200"})
+    EXPECT_TRUE(
+        std::isfinite(estimated_unfused(eighths, *gpu::known_device(device)).front().seconds))
+        << device;
+}
+
+TEST(UnfusedModel, CountsTheLaunchesOfAxesThatDoNotMerge) {
+  const auto of = [](int64_t batch) {
+    return seconds(problem_of("q: bf16[" + std::to_string(batch) + ", 64, 8, 64], k: bf16[" +
+                                  std::to_string(batch) + ", 64, 8, 64]",
+                              "return permute(q, [0, 2, 1, 3]) @ permute(k, [0, 2, 3, 1])"));
+  };
+  EXPECT_NEAR(of(8) / of(1), 8, 0.5);
+}
+
 TEST(UnfusedModel, IsTakenWhereItWinsByMoreThanTheMargin) {
   const gpu::DeviceInfo device = *gpu::known_device("h200");
   launch::Candidates fused;
@@ -101,6 +134,8 @@ TEST(UnfusedModel, IsTakenWhereItWinsByMoreThanTheMargin) {
   EXPECT_TRUE(prefers_unfused(fused, unfused, device));
   // Nothing was learned of such devices.
   EXPECT_FALSE(prefers_unfused(fused, unfused, *gpu::known_device("a100")));
+  fused.expected = {21e-6};
+  EXPECT_TRUE(prefers_unfused(fused, unfused, *gpu::known_device("a100")));
   fused.expected = {10e-6 * std::exp(-0.11)};
   EXPECT_FALSE(prefers_unfused(fused, unfused, device));
 }

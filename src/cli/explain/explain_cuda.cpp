@@ -1,5 +1,7 @@
 #include "cli/explain/explain_cuda.hpp"
 
+#include <algorithm>
+
 #include "fmt/format.h"
 
 #include "cli/explain/decisions.hpp"
@@ -9,6 +11,11 @@
 #include "tune/candidates.hpp"
 
 namespace attacca::cli {
+namespace {
+
+constexpr const char* kUnfused = "unfused";
+
+}  // namespace
 
 Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& args) {
   const gpu::DeviceInfo& device = prepared.target.device->info();
@@ -41,7 +48,7 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
       ranked.widens_before.push_back(launch::widens_before(problem, each, catalog));
     }
     if (problem.batch_invariant) {
-      ranked.candidates.excluded.push_back({"unfused", std::string(launch::kVariantVendor)});
+      ranked.candidates.excluded.push_back({kUnfused, std::string(launch::kVariantVendor)});
     } else {
       ranked.unfused = tune::estimated_unfused(problem, device).front();
       ranked.prefers_unfused = tune::prefers_unfused(ranked.candidates, *ranked.unfused, device);
@@ -63,8 +70,11 @@ std::string to_text(const Ranking& ranking) {
         text += fmt::format("  not fused: {}\n", each.reason);
       continue;
     }
+    const auto excluded = static_cast<size_t>(
+        std::count_if(all.excluded.begin(), all.excluded.end(),
+                      [](const launch::Exclusion& each) { return each.kernel != kUnfused; }));
     text += fmt::format("region {} on {}: {} of {} templates can compute it\n", region.number,
-                        ranking.device, all.ranked.size(), all.ranked.size() + all.excluded.size());
+                        ranking.device, all.ranked.size(), all.ranked.size() + excluded);
     if (region.unfused)
       text += fmt::format("  {}{}{}, expected {:.2f} us{}\n", to_string(region.unfused->candidate),
                           region.names_rows ? kGathersBefore : "",

@@ -26,7 +26,7 @@ Result<std::vector<ListedProblem>> list_problems(const Prepared& prepared,
     if (!is_pointwise && !problem.empty()) {
       listed.problem = problem_class(problem);
       listed.shape = shape_bucket(problem);
-      listed.operations = operations(problem);
+      listed.operations = double(launches(problem)) * operations(problem);
       ATTACCA_TRY(listed.text, problem::write_problem(graph, region, sizes, prepared.target.mode,
                                                       full_alignment));
       listed.text.batch_invariant = prepared.target.batch_invariant;

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "launch/cublaslt.hpp"
+#include "launch/unfused.hpp"
 #include "tune/model/architecture.hpp"
 #include "tune/model/grouped_model.hpp"
 #include "tune/model/ranking_tree.hpp"
@@ -17,6 +18,7 @@ namespace {
 using problem::Product;
 using problem::View;
 
+constexpr int kTakesScales = 90;      // devices on which the library takes scales of blocks
 constexpr double kLeastBytes = 1024;  // taken instead of 0 in a logarithm
 
 // The tilings that the vendor's kernels are assumed to have.
@@ -42,31 +44,51 @@ double last_wave(double tiles, const gpu::DeviceInfo& device) {
 // How the library multiplies, as far as that is known without calling it.
 enum class Way : uint8_t {
   AsItIs,
-  AsHalf,   // 8-bit floats in sizes that the library refuses, converted to 16 bits
-  AsFloat,  // multiplied by the scales of blocks in a layout that the library does not take
+  AsHalf,   // 8-bit floats that the library refuses, converted to 16 bits
+  AsFloat,  // converted to f32, multiplied by the scales of blocks that the library does not take
   Plain,    // by Attacca's own kernel
 };
 
 // Whether the library takes the scales of blocks as they lie, or as copies along K's blocks, which
 // are dense (launch::vendor_takes_scales).
 bool takes_scales(const problem::Problem& problem, const problem::ScaleOperands<View>& scales,
-                  int64_t k) {
+                  int64_t k, const gpu::DeviceInfo& device) {
+  if (device.capability() < kTakesScales) return false;
   const auto layout = launch::vendor_scale_layout(problem.m, k);
   return problem.batch == 1 && layout &&
          (layout->blocks == layout->b_column_stride ||
           (scales.b.row_stride == 1 && scales.b.column_stride == layout->b_column_stride));
 }
 
-Way way_of(const problem::Problem& problem, size_t index) {
+Way way_of(const problem::Problem& problem, size_t index, const launch::VendorEpilogue& vendor,
+           const gpu::DeviceInfo& device) {
   const Product& product = problem.products[index];
   const auto& views = problem.views.products[index];
   if (views.scales)
-    return takes_scales(problem, *views.scales, product.k) ? Way::AsItIs : Way::AsFloat;
-  if (ir::is_fp8(views.a.dtype))
-    return product.k % 16 == 0 && product.n % 4 == 0 ? Way::AsItIs : Way::AsHalf;
-  if (ir::is_integer(views.a.dtype) && (product.k % 4 != 0 || product.n % 2 != 0))
-    return Way::Plain;
-  return Way::AsItIs;
+    return takes_scales(problem, *views.scales, product.k, device) ? Way::AsItIs : Way::AsFloat;
+  const auto dtypes = launch::multiplied_as(views, launch::stored_dtype(problem, vendor, index));
+  if (dtypes.empty()) return Way::Plain;
+  const ir::DType a = dtypes.front().first;
+  if (ir::is_fp8(a)) {
+    const bool taken = device.rates.float8 > 0 && product.k % 16 == 0 && product.n % 4 == 0;
+    return taken ? Way::AsItIs : Way::AsHalf;
+  }
+  if (ir::is_integer(a)) return product.k % 4 == 0 && product.n % 2 == 0 ? Way::AsItIs : Way::Plain;
+  if (a == views.a.dtype) return Way::AsItIs;
+  return a == ir::DType::F32 ? Way::AsFloat : Way::AsHalf;
+}
+
+// Whether the correction was learned from products like these.
+bool is_learned(const problem::Problem& problem, const launch::VendorEpilogue& vendor,
+                const gpu::DeviceInfo& device) {
+  if (!architecture_of(device).learned) return false;
+  for (size_t i = 0; i < problem.products.size(); ++i) {
+    const auto& views = problem.views.products[i];
+    if (problem.products[i].k == 0 || ir::size_of(views.a.dtype) > 2) return false;
+    const bool bytes = views.a.dtype == ir::DType::S8 && views.b.dtype == ir::DType::S8;
+    if (!bytes && way_of(problem, i, vendor, device) == Way::Plain) return false;
+  }
+  return true;
 }
 
 // The part of the library's rate that it reaches where rows are aligned to so many bytes. GELU then
@@ -77,15 +99,17 @@ double aligned_share(int64_t bytes, launch::VendorTail tail) {
   return tail == launch::VendorTail::BiasGeluTanh ? share / 3 : share;
 }
 
-constexpr double kFloatRate = 4e13, kPlainRate = 3.5e12;  // operations a second of an H200
-constexpr double kPlainStep = 11e-9;                      // seconds of a value of k
+// Operations a second of an H200; of f64 by its data sheet.
+constexpr double kFloatRate = 4e13, kDoubleRate = 6.7e13, kPlainRate = 3.5e12;
+constexpr double kPlainStep = 11e-9;  // seconds of a value of k
 
-double product_rate(const problem::Problem& problem, size_t index, launch::VendorTail tail,
-                    const gpu::DeviceInfo& device) {
+double product_rate(const problem::Problem& problem, size_t index,
+                    const launch::VendorEpilogue& vendor, const gpu::DeviceInfo& device) {
+  const launch::VendorTail tail = vendor.tail;
   const Product& product = problem.products[index];
   const ir::DType a = problem.views.products[index].a.dtype;
   const gpu::DeviceRates& rates = device.rates;
-  switch (way_of(problem, index)) {
+  switch (way_of(problem, index, vendor, device)) {
     case Way::AsFloat:
       return kFloatRate;
     case Way::Plain:
@@ -98,6 +122,7 @@ double product_rate(const problem::Problem& problem, size_t index, launch::Vendo
   if (ir::is_fp8(a))
     return rates.float8 * (product.fast ? 1 : architecture_of(device).tiles.separate_sums_share);
   if (ir::size_of(a) == 1) return rates.s8;
+  if (ir::size_of(a) > 2) return a == ir::DType::F64 ? kDoubleRate : kFloatRate;
   const int64_t aligned = std::gcd<int64_t>(product.k, product.n) * ir::size_of(a);
   return rates.half * aligned_share(std::gcd<int64_t>(16, aligned), tail);
 }
@@ -115,7 +140,7 @@ ProductEstimate estimate(const problem::Problem& problem, size_t index,
   const View& a = problem.views.products[index].a;
   const TileFit& fit = architecture_of(device).tiles;
   const double width = double(ir::size_of(a.dtype)), k = double(product.k);
-  const double rate = product_rate(problem, index, way.tail, device);
+  const double rate = product_rate(problem, index, way, device);
   const double m = double(problem.m), n = double(product.n), batch = double(problem.batch);
   ProductEstimate best;
   for (const Tiling& tiling : kTilings) {
@@ -135,7 +160,8 @@ ProductEstimate estimate(const problem::Problem& problem, size_t index,
                 (m * k * width + n * k * width +
                  m * n * double(ir::size_of(launch::stored_dtype(problem, way, index)))) /
                 device.rates.memory;
-  if (way_of(problem, index) == Way::Plain) best.seconds = std::max(best.multiply, kPlainStep * k);
+  if (way_of(problem, index, way, device) == Way::Plain)
+    best.seconds = std::max(best.multiply, kPlainStep * k);
   best.seconds = std::max(best.seconds, best.memory) + fit.launch;
   return best;
 }
@@ -145,7 +171,8 @@ struct Copies {
   double count = 0, bytes = 0;
 };
 
-Copies copies_of(const problem::Problem& problem, size_t index) {
+Copies copies_of(const problem::Problem& problem, size_t index,
+                 const launch::VendorEpilogue& vendor, const gpu::DeviceInfo& device) {
   const Product& product = problem.products[index];
   const auto& views = problem.views.products[index];
   const double batch = double(problem.batch);
@@ -168,7 +195,7 @@ Copies copies_of(const problem::Problem& problem, size_t index) {
     add(b_bytes, 2 * b);
   else if (!lies_well(views.b, product.k, product.n, views.b.row_stride == 1))
     add(b_bytes, b_bytes);
-  const Way way = way_of(problem, index);
+  const Way way = way_of(problem, index, vendor, device);
   if (views.scales && way == Way::AsItIs) {
     const double blocks = double(problem::scale_blocks(product.k));
     const double of_a = 4 * double(problem.m) * blocks;
@@ -221,7 +248,7 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   Copies made_dense;
   for (size_t i = 0; i < problem.products.size(); ++i) {
     const ProductEstimate one = estimate(problem, i, way, device);
-    const Copies more = copies_of(problem, i);
+    const Copies more = copies_of(problem, i, way, device);
     seconds += one.seconds, multiply += one.multiply, memory += one.memory, tiles += one.tiles;
     made_dense.count += more.count, made_dense.bytes += more.bytes;
   }
@@ -265,7 +292,7 @@ UnfusedFeatures unfused_features(const problem::Problem& problem, const launch::
   set(aligned_m, double(std::gcd<int64_t>(16, problem.m)));
   set(aligned_n, double(std::gcd<int64_t>(16, product.n)));
   set(aligned_k, double(std::gcd<int64_t>(16, product.k)));
-  set(plain, way_of(problem, 0) == Way::Plain);
+  set(plain, way_of(problem, 0, way, device) == Way::Plain);
   set(intensity, std::log(std::max(multiply, least) / memory));
   set(log_waves_wide, std::log(wide / device.sm_count));
   set(last_wave_wide, last_wave(wide, device));
@@ -318,7 +345,7 @@ ExpectedUnfused expected_unfused(const problem::Problem& problem, const launch::
   if (problem.products[0].groups) return {grouped_seconds(problem, way, device)};
   const UnfusedFeatures known = unfused_features(problem, way, device);
   const double estimate = known[size_t(UnfusedFeature::log_estimate)];
-  if (!architecture_of(device).learned || problem.products[0].k == 0) return {std::exp(estimate)};
+  if (!is_learned(problem, way, device)) return {std::exp(estimate)};
   return {std::exp(estimate + learned_unfused_correction(known)), template_margin(known)};
 }
 
