@@ -449,6 +449,13 @@ class Masks(unittest.TestCase):
                             domain="com.microsoft", num_heads=2, unidirectional=causal,
                             mask_filter_value=hidden), given)
 
+    def test_what_a_query_among_other_keys_sees(self) -> None:
+        feeds = {"q": self.random(1, 2, 8), "k": self.random(1, 6, 8), "v": self.random(1, 6, 8)}
+        model = of_node("MultiHeadAttention", feeds, [*feeds], ["y"], domain="com.microsoft",
+                        num_heads=2, unidirectional=1)
+        with self.assertRaisesRegex(attacca.Error, "unidirectional attention of 2 queries to 6"):
+            attacca.compile(model)
+
     def test_places_outside_the_cache_of_angles(self) -> None:
         quiet = onnxruntime.SessionOptions()
         quiet.log_severity_level = 4

@@ -182,6 +182,13 @@ Result<Outputs> multi_head_attention(Node& node) {
     }
   }
   ATTACCA_TRY(Heads heads, heads_of_parts(node, parts));
+  ATTACCA_TRY(const Value keys, heads.k.value);
+  const Dim queries = node.shape(parts.q)[1], length = node.shape(keys)[2];
+  // ONNX Runtime 1.32 counts from the first key there, but shows the last query all keys.
+  if (node.integer("unidirectional", 0) != 0 && !(queries == length))
+    return fail(fmt::format("unidirectional attention of {} queries to {} new keys",
+                            ir::to_string(queries), ir::to_string(length)),
+                {}, "give as many keys as queries, or a mask in place of unidirectional=1");
   if (node.has(6) != node.has(7)) return fail("past_key without past_value, or the reverse");
   if (node.has(6)) {
     heads.k = concat({node.x(6), heads.k}, 2);
