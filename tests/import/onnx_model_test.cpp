@@ -24,9 +24,49 @@ TEST(OnnxModel, ThePrintIsAGraph) {
 
 TEST(OnnxModel, DynamicDimensionsBecomeSymbols) {
   EXPECT_EQ(read_text(Model().input("x", {"batch size", "batch_size", "", "-1"}).output("x")),
-            "x : f32[batch_size, batch_size_2, x_d2, x_d3]");
+            "x : f32[batch_size_2, batch_size, x_d2, x_d3]");
   EXPECT_EQ(read_text(Model().input("x", {"f32", "2*M"}).output("x")), "x : f32[f32_, _2_M]");
   EXPECT_EQ(error_of(Model().input("x", {"-2"}).output("x")).what, "the negative dimension -2");
+}
+
+// The input type as text, of a model whose other inputs have the dims P, S and batch.
+std::string extent_of(const std::string& param) {
+  Model model;
+  model.input("x", {param, "4"}).input("past", {"P", "S", "batch"}).output("y");
+  model.input("past2", {"min"}).node("Relu", {"x"}, {"y"});
+  const auto graph = parse_onnx(model.bytes());
+  return graph ? ir::to_string(graph->type(graph->inputs()[0])) : graph.error().what;
+}
+
+TEST(OnnxModel, ADimensionMayBeAnExpressionOfOthers) {
+  EXPECT_EQ(extent_of("P + S"), "f32[P + S, 4]");
+  EXPECT_EQ(extent_of("S+P"), "f32[P + S, 4]");
+  EXPECT_EQ(extent_of("2*batch"), "f32[2*batch, 4]");
+  EXPECT_EQ(extent_of("floordiv(P, 2) + min(min, 3)"), "f32[floordiv(P, 2) + min(min, 3), 4]");
+  // Not of names that stand alone somewhere, or no dimension.
+  EXPECT_EQ(extent_of("P + N"), "f32[P___N, 4]");
+  EXPECT_EQ(extent_of("P + "), "f32[P___, 4]");
+  EXPECT_EQ(extent_of("P S"), "f32[P_S, 4]");
+  EXPECT_EQ(extent_of("P - P - 3"), "input x has the negative dimension -3");
+}
+
+// A decoder's mask is added to the scores, and the past is joined with the new keys.
+TEST(OnnxModel, AMaskOfThePastAndTheNewTokens) {
+  Model model;
+  model.input("past", {"B", "P", "8"}).input("keys", {"B", "S", "8"});
+  model.input("mask", {"B", "1", "P + S"});
+  model.node("Concat", {"past", "keys"}, {"all"}, {{"axis", int64_t{1}}})
+      .node("Transpose", {"all"}, {"t"}, {{"perm", std::vector<int64_t>{0, 2, 1}}})
+      .node("MatMul", {"keys", "t"}, {"scores"})
+      .node("Add", {"scores", "mask"}, {"y"})
+      .output("y");
+  const auto graph = parse_onnx(model.bytes());
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  EXPECT_EQ(ir::to_string(graph->type(graph->outputs()[0].value)), "f32[B, S, P + S]");
+  EXPECT_TRUE(
+      ir::bind_symbols(*graph, {{"past", {2, 3, 8}}, {"keys", {2, 4, 8}}, {"mask", {2, 1, 7}}}));
+  EXPECT_FALSE(
+      ir::bind_symbols(*graph, {{"past", {2, 3, 8}}, {"keys", {2, 4, 8}}, {"mask", {2, 1, 6}}}));
 }
 
 TEST(OnnxModel, AnInitializerListedAsInputIsAConstant) {

@@ -156,6 +156,28 @@ class Sizes(unittest.TestCase):
             with self.assertRaises(Exception):
                 session.run(None, feeds)
 
+    def test_dimensions_that_are_expressions(self) -> None:
+        """A decoder's mask of the past and the new tokens."""
+        model = onnx.parser.parse_model(
+            """<ir_version: 9, opset_import: ["" : 18]>
+               g (float[B, P, 8] past, float[B, S, 8] keys, float[B, 1, T] mask) => (float y) {
+                 all = Concat <axis = 1> (past, keys) t = Transpose <perm = [0, 2, 1]> (all)
+                 scores = MatMul (keys, t) y = Add (scores, mask) }""")
+        model.graph.input[2].type.tensor_type.shape.dim[2].dim_param = "P + S"
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        plan = attacca.compile(model.SerializeToString(), threads=1)
+        rng = np.random.default_rng(5)
+        for past, new, total in ((3, 1, 4), (0, 5, 5), (3, 2, 4)):
+            feeds: dict[str, Any] = {
+                name: rng.integers(-9, 9, shape).astype(np.float32)
+                for name, shape in (("past", (2, past, 8)), ("keys", (2, new, 8)),
+                                    ("mask", (2, 1, total)))}
+            if total == past + new:
+                np.testing.assert_array_equal(plan(**feeds), session.run(None, feeds)[0])
+                continue
+            with self.assertRaisesRegex(attacca.Error, "mask"):
+                plan(**feeds)
+
     def test_slices_by_other_symbols(self) -> None:
         """Where a bound lies outside the axis a plan may be an error, but never another result."""
         bounds = ("z = Slice (x, zero, n)", "z = Slice (x, n, far)", "z = Slice (x, one, n)",

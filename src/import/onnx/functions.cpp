@@ -4,8 +4,8 @@
 
 #include "fmt/format.h"
 
-#include "import/onnx/names.hpp"
 #include "import/onnx/nodes/branches.hpp"
+#include "import/onnx/nodes/names.hpp"
 #include "import/onnx/wire.hpp"
 
 namespace attacca::import {

@@ -5,9 +5,10 @@
 
 #include "fmt/format.h"
 
+#include "import/onnx/extents.hpp"
 #include "import/onnx/functions.hpp"
-#include "import/onnx/names.hpp"
 #include "import/onnx/nodes/branches.hpp"
+#include "import/onnx/nodes/names.hpp"
 #include "import/onnx/nodes/order.hpp"
 #include "import/onnx/ops.hpp"
 #include "import/onnx/support.hpp"
@@ -57,7 +58,7 @@ class Importer {
       : model_(model),
         directory_(directory),
         fixed_(fixed),
-        sizes_(sizes),
+        extents_(sizes),
         assumptions_(assumptions) {}
 
   Result<ir::Graph> run() {
@@ -88,12 +89,6 @@ class Importer {
                 fmt::format("export with an opset up to {}", kNewestOpset));
   }
 
-  // Names that differ only in a NUL would become identifiers that differ only in a number.
-  static Status check_name(const std::string& name, const std::string& where) {
-    if (name.find('\0') == std::string::npos) return {};
-    return fail(fmt::format("the name {} holds a NUL byte", printable(name)), where, "rename it");
-  }
-
   Status add_initializers(Scope& scope) {
     auto& graph = *model_.mutable_graph();
     ATTACCA_TRY_VOID(check_dense(graph));
@@ -122,6 +117,9 @@ class Importer {
 
   // An initializer listed as an input too is its default: a constant.
   Status add_inputs(Scope& scope) {
+    for (const auto& input : model_.graph().input())
+      if (!scope.values.count(input.name()) && !fixed_.count(input.name()))
+        extents_.add_names(input);
     std::set<std::string> seen;
     for (const auto& input : model_.graph().input()) {
       const std::string where = "input " + printable(input.name());
@@ -149,31 +147,10 @@ class Importer {
     if (!proto.has_shape())
       return fail("the input's rank is unknown", {}, "export the model with shapes");
     for (int axis = 0; axis < proto.shape().dim_size(); ++axis) {
-      ATTACCA_TRY(Dim dim, read_dim(proto.shape().dim(axis), input.name(), axis));
+      ATTACCA_TRY(Dim dim, extents_.read(proto.shape().dim(axis), input.name(), axis));
       type.shape.push_back(std::move(dim));
     }
     return graph_.input(names_.take(input.name()), std::move(type));
-  }
-
-  // -1 is how some exporters write an unknown dimension.
-  Result<Dim> read_dim(const onnx::TensorShapeProto::Dimension& proto, const std::string& input,
-                       int axis) {
-    if (proto.has_dim_value() && proto.dim_value() != -1) {
-      if (proto.dim_value() < 0)
-        return fail(fmt::format("the negative dimension {}", proto.dim_value()));
-      return Dim(proto.dim_value());
-    }
-    if (!proto.has_dim_param() || proto.dim_param().empty())
-      return sized(symbols_.take(fmt::format("{}_d{}", input, axis)));
-    ATTACCA_TRY_VOID(check_name(proto.dim_param(), {}));
-    const auto [slot, fresh] = dim_params_.emplace(proto.dim_param(), "");
-    if (fresh) slot->second = symbols_.take(proto.dim_param());
-    return sized(slot->second);
-  }
-
-  Dim sized(const std::string& symbol) const {
-    const auto size = sizes_.find(symbol);
-    return size == sizes_.end() ? Dim::symbol(symbol) : Dim(size->second);
   }
 
   Status add_nodes(const Nodes& nodes, Scope& scope) {
@@ -385,11 +362,10 @@ class Importer {
   onnx::ModelProto& model_;
   const std::string& directory_;
   const FixedInputs& fixed_;
-  const ir::SymbolValues& sizes_;
+  InputExtents extents_;
   SizeAssumptions& assumptions_;
   ir::Graph graph_;
-  NameSet names_, symbols_;
-  std::map<std::string, std::string> dim_params_;
+  NameSet names_;
   Functions functions_;
   int64_t nodes_ = 0;
   size_t expanded_ = 0;

@@ -7,8 +7,8 @@
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
-#include "import/onnx/names.hpp"
 #include "import/onnx/nodes/branches.hpp"
+#include "import/onnx/nodes/names.hpp"
 #include "import/onnx/nodes/order.hpp"
 #include "import/onnx/ops.hpp"
 

@@ -7,6 +7,7 @@
 
 #include "ir/graph/size_functions.hpp"
 #include "ir/sizes/formula.hpp"
+#include "ir/text/dim_text.hpp"
 #include "ir/text/parser.hpp"
 
 namespace attacca::ir {
@@ -94,6 +95,13 @@ Result<Dim> Parser::dim() {
   return sum;
 }
 
+Result<Dim> Parser::lone_dim(const std::map<std::string, Dim>& names) {
+  dim_names_ = &names;
+  ATTACCA_TRY(Dim dim, this->dim());
+  ATTACCA_TRY_VOID(end_of_text());
+  return dim;
+}
+
 // A dimension of the inputs' symbols.
 Result<Dim> Parser::known_dim() {
   const size_t offset = peek().offset;
@@ -134,6 +142,12 @@ Result<Dim> Parser::dim_factor() {
     ATTACCA_TRY(const Dim size, dim_function());
     return negative ? size * Dim(-1) : size;
   }
+  if (token.kind == TokenKind::Name && dim_names_ != nullptr) {
+    const auto known = dim_names_->find(std::string(token.text));
+    if (known == dim_names_->end()) return unexpected("a known size");
+    take();
+    return negative ? known->second * Dim(-1) : known->second;
+  }
   if (token.kind == TokenKind::Name && !is_reserved(token.text)) {
     const Dim symbol = Dim::symbol(std::string(take().text));
     return negative ? symbol * Dim(-1) : symbol;
@@ -167,6 +181,12 @@ Result<Dim> Parser::dim_function() {
       return maximum(a, b);
   }
   return Dim();
+}
+
+Result<Dim> parse_dim(std::string_view text, const std::map<std::string, Dim>& names) {
+  const SourceText source{text, "<dimension>"};
+  ATTACCA_TRY(const std::vector<Token> tokens, tokenize(source));
+  return Parser(source, tokens).lone_dim(names);
 }
 
 // 'constant' '(' number ',' dtype ')' | 'constant' '(' dtype '[' dims ']' ',' '[' numbers ']' ')'

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <span>
@@ -26,6 +27,8 @@ class Parser {
   Result<Graph> graph();
   // Free names become inputs of the type, after those of `names`, which come first.
   Result<Graph> bare_expression(const Type& type, const std::vector<std::string>& names);
+  // A dimension of these names alone.
+  Result<Dim> lone_dim(const std::map<std::string, Dim>& names);
   // What stands after `return`, over these inputs.
   Result<Graph> results(const std::vector<NamedType>& inputs, ForeignCalls& calls);
 
@@ -149,6 +152,7 @@ class Parser {
   std::set<std::string> known_symbols_;  // of the header
   Error failure_;                        // of the expression that failed
   ForeignCalls* foreign_ = nullptr;
+  const std::map<std::string, Dim>* dim_names_ = nullptr;  // of lone_dim()
   const Type* free_type_ = nullptr;  // of free names; nullptr: a free name is an error
 };
 

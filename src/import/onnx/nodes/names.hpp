@@ -6,12 +6,18 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "support/error.hpp"
+
 namespace attacca::import {
 
 // Letters, digits and underscores, not starting with a digit, not empty.
 std::string sanitised(std::string_view name);
 // For messages: without control characters, not too long.
 std::string printable(std::string_view name);
+
+// Errors: a NUL. Names that differ only in one would become identifiers that differ only in a
+// number.
+Status check_name(std::string_view name, const std::string& where);
 
 // Distinct identifiers for distinct names.
 class NameSet {

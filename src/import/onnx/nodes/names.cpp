@@ -1,4 +1,4 @@
-#include "import/onnx/names.hpp"
+#include "import/onnx/nodes/names.hpp"
 
 #include <cctype>
 
@@ -22,6 +22,11 @@ std::string printable(std::string_view name) {
     if (static_cast<unsigned char>(c) < 0x20 || static_cast<unsigned char>(c) >= 0x7f) c = '?';
   if (name.size() > kLongest) result += "...";
   return result;
+}
+
+Status check_name(std::string_view name, const std::string& where) {
+  if (name.find('\0') == std::string_view::npos) return {};
+  return fail(fmt::format("the name {} holds a NUL byte", printable(name)), where, "rename it");
 }
 
 std::string NameSet::take(std::string_view name) {

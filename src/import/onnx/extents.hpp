@@ -1,0 +1,35 @@
+// The extents of a model's inputs: numbers, symbols, and expressions of symbols such as `P + S`.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "import/onnx/nodes/names.hpp"
+#include "ir/graph/dim.hpp"
+#include "onnx/onnx.pb.h"
+
+namespace attacca::import {
+
+class InputExtents {
+ public:
+  // Symbols that are among `sizes` become numbers.
+  explicit InputExtents(const ir::SymbolValues& sizes) : sizes_(sizes) {}
+
+  // Notes the names of sizes that stand alone in the input's shape. Called for all inputs before
+  // the first read(): an expression may stand before its names.
+  void add_names(const onnx::ValueInfoProto& input);
+  // A dim_param that is an expression of noted names is that expression; any other is a symbol.
+  Result<ir::Dim> read(const onnx::TensorShapeProto::Dimension& proto, const std::string& input,
+                       int axis);
+
+ private:
+  const ir::Dim& symbol(const std::string& param);
+  ir::Dim sized(const std::string& symbol) const;
+
+  const ir::SymbolValues& sizes_;
+  NameSet symbols_;
+  std::map<std::string, ir::Dim> params_;  // by dim_param
+  std::map<std::string, ir::Dim> names_;   // that stand alone
+};
+
+}  // namespace attacca::import
