@@ -14,7 +14,8 @@ constexpr size_t kMostBytes = size_t{2000} << 20;  // protobuf reads 2 GiB
 constexpr int64_t kIrVersion = 10;
 
 // The numbers of fields in ONNX's schema.
-enum ModelField { kModelIr = 1, kModelGraph = 7, kModelOpset = 8 };
+enum ModelField { kModelIr = 1, kModelGraph = 7, kModelOpset = 8, kMetadata = 14 };
+enum MetadataField { kMetadataKey = 1 };
 enum OpsetField { kOpsetDomain = 1, kOpsetVersion = 2 };
 enum GraphField { kGraphNode = 1, kGraphName = 2, kInitializer = 5, kInput = 11, kOutput = 12 };
 enum NodeField { kNodeIn = 1, kNodeOut = 2, kNodeName = 3, kNodeOp = 4, kAttr = 5, kDomain = 7 };
@@ -128,6 +129,10 @@ class Writer {
       message.message(kModelOpset, opset);
     }
     message.message(kModelGraph, body_);
+    // Symbols that differ are not taken for equal: ONNX Runtime broadcasts one that is 1.
+    Message metadata;
+    metadata.text(kMetadataKey, "attacca.broadcasts_at_run_time");
+    message.message(kMetadata, metadata);
     model_.bytes = std::move(message).take();
     return std::move(model_);
   }

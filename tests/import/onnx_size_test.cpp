@@ -240,6 +240,48 @@ TEST(OnnxSize, FunctionsOfTheSameSizesMayCountAsEqual) {
   EXPECT_FALSE(ir::bind_symbols(*odd, {{"all", {8, 8}}})) << "3 rows are not 2";
 }
 
+// y = x + z of these shapes, as text.
+std::string added(const std::vector<std::string>& x, const std::vector<std::string>& z) {
+  return read_text(Model().input("x", x).input("z", z).node("Add", {"x", "z"}, {"y"}).output("y"));
+}
+
+TEST(OnnxSize, SymbolsThatAnOpBroadcastsCountAsEqual) {
+  EXPECT_EQ(added({"A", "6"}, {"B", "6"}), "x + z : f32[A, 6]");
+  EXPECT_EQ(added({"A", "6"}, {"", ""}), "error: add cannot broadcast [A, 6] with [z_d0, z_d1]");
+  EXPECT_EQ(added({"A", "6"}, {"", "1"}), "x + z : f32[A, 6]");
+  EXPECT_EQ(added({"A", "C"}, {"B", "D"}), "x + z : f32[A, C]");
+  EXPECT_EQ(added({"A", "C"}, {"C", "A"}), "x + z : f32[C, C]");
+  EXPECT_EQ(added({"A", "6"}, {"B", "5"}), "error: add cannot broadcast [A, 6] with [B, 5]");
+  Model chain;
+  chain.input("x", {"A"}).input("y", {"B"}).input("z", {"C"}).input("b", {"B + C"});
+  chain.node("Add", {"y", "z"}, {"s"}).node("Add", {"x", "s"}, {"t"}).output("t");
+  chain.node("Concat", {"t", "t"}, {"u"}, {{"axis", int64_t{0}}});
+  chain.node("Mul", {"u", "b"}, {"v"}).output("v");
+  EXPECT_EQ(read_text(chain),
+            "x + (y + z) : f32[A]\nconcat(x + (y + z), x + (y + z)) * b : f32[2*A]");
+}
+
+TEST(OnnxSize, AMaskOfAnotherSymbolIsThatOfItsKeys) {
+  Model model;
+  model.input("past", {"P"}).input("keys", {"S"}).input("mask", {"total"});
+  model.node("Concat", {"past", "keys"}, {"all"}, {{"axis", int64_t{0}}})
+      .node("Add", {"all", "mask"}, {"y"})
+      .output("y");
+  const auto graph = parse_onnx(model.bytes());
+  ASSERT_TRUE(graph) << to_string(graph.error());
+  EXPECT_EQ(ir::to_string(graph->type(graph->outputs()[0].value)), "f32[P + S]");
+  EXPECT_TRUE(ir::bind_symbols(*graph, {{"past", {3}}, {"keys", {4}}, {"mask", {7}}}));
+  EXPECT_FALSE(ir::bind_symbols(*graph, {{"past", {3}}, {"keys", {4}}, {"mask", {1}}}));
+}
+
+// Where ONNX Runtime can run what Attacca refuses, a size may be 1 at run time.
+TEST(OnnxSize, SymbolsMayBeBroadcastAtRunTime) {
+  Model model;
+  model.input("x", {"A"}).input("z", {"B"}).node("Add", {"x", "z"}, {"y"}).output("y");
+  model.proto().add_metadata_props()->set_key("attacca.broadcasts_at_run_time");
+  EXPECT_EQ(error_of(model).what, "add cannot broadcast [A] with [B]");
+}
+
 // A view that swaps two sizes has as many elements as x: nothing need be equal.
 TEST(OnnxSize, AReshapeThatFitsStays) {
   Model model(18);

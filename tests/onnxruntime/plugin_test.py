@@ -72,6 +72,20 @@ class Plugin(unittest.TestCase):
                      "mask": np.zeros((batch, 1, 1, length), np.float32)}
             self.close(model, with_us.run(None, feeds), alone.run(None, feeds))
 
+    def test_different_symbols_may_broadcast(self) -> None:
+        """ONNX Runtime broadcasts a size that is 1 only at run time."""
+        rng = np.random.default_rng(7)
+        g = Graph(rng)
+        y = g("Relu", g("Add", g("MatMul", "x", g.weight(8, 6)), "r"))
+        data = g.model({"x": ["rows", 8], "r": ["others", 6]}, [y])
+        feeds = [{"x": rng.standard_normal((5, 8)).astype(np.float32),
+                  "r": rng.standard_normal((rows, 6)).astype(np.float32)} for rows in (5, 1)]
+        model = Model("broadcast", data, feeds, 1e-5)
+        alone, with_us = session(model), session(model, policy="always")
+        self.assertIn("MatMul", assigned(with_us)[PROVIDER])
+        for each in feeds:
+            self.close(model, with_us.run(None, each), alone.run(None, each))
+
     def test_wrong_shapes_are_refused_and_the_session_goes_on(self) -> None:
         (model,) = (each for each in models() if each.name == "block")
         with_us = session(model, policy="always")

@@ -178,6 +178,33 @@ class Sizes(unittest.TestCase):
             with self.assertRaisesRegex(attacca.Error, "mask"):
                 plan(**feeds)
 
+    def test_symbols_that_broadcast_count_as_equal(self) -> None:
+        for nodes, inputs in (
+                ("h = MatMul (x, w) y = Add (h, r)", "float[A, 8] x, float[8, 6] w, float[B, 6] r"),
+                ("z = Less (x, r) y = Where (z, x, r)", "float[A, 8] x, float[B, 8] r"),
+                ("y = Sum (x, r, x)", "float[A, 8] x, float[B, 8] r"),
+                ("y = Gemm (x, w, r)", "float[A, 8] x, float[8, 6] w, float[B, 6] r"),
+                ("y = MatMul (x, r)", "float[A, 3, 8] x, float[B, 8, 6] r")):
+            with self.subTest(nodes):
+                model = onnx.parser.parse_model(
+                    f"""<ir_version: 9, opset_import: ["" : 18]>
+                        g ({inputs}) => (float y) {{ {nodes} }}""")
+                session = onnxruntime.InferenceSession(model.SerializeToString())
+                plan = attacca.compile(model.SerializeToString(), threads=1)
+                rng = np.random.default_rng(6)
+                for rows, others in ((4, 4), (1, 1), (4, 3), (4, 1), (1, 4)):
+                    sizes = {"A": rows, "B": others}
+                    feeds: dict[str, Any] = {
+                        each.name: rng.integers(-9, 9, [sizes.get(dim.dim_param, dim.dim_value)
+                                                        for dim in each.type.tensor_type.shape.dim]
+                                                ).astype(np.float32)
+                        for each in model.graph.input}
+                    if rows == others:
+                        np.testing.assert_array_equal(plan(**feeds), session.run(None, feeds)[0])
+                        continue
+                    with self.assertRaisesRegex(attacca.Error, "r has shape .* is wanted with A="):
+                        plan(**feeds)
+
     def test_slices_by_other_symbols(self) -> None:
         """Where a bound lies outside the axis a plan may be an error, but never another result."""
         bounds = ("z = Slice (x, zero, n)", "z = Slice (x, n, far)", "z = Slice (x, one, n)",

@@ -1,8 +1,11 @@
-// The extents of a model's inputs: numbers, symbols, and expressions of symbols such as `P + S`.
+// The extents of a model's inputs: numbers, symbols, and expressions of symbols such as `P + S`;
+// and which of them count as equal.
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "import/onnx/nodes/names.hpp"
 #include "ir/graph/dim.hpp"
@@ -10,10 +13,23 @@
 
 namespace attacca::import {
 
+// Symbols that stand for other extents.
+using EqualExtents = std::map<std::string, ir::Dim>;
+
+struct Equality {
+  std::string symbol;
+  ir::Dim extent;
+};
+
+// What must be equal, so that shapes which do not broadcast may do: of the last axis where that is
+// so. nullopt: they broadcast, or no such equality would do.
+std::optional<Equality> missing_equality(const std::vector<ir::Shape>& shapes);
+
 class InputExtents {
  public:
-  // Symbols that are among `sizes` become numbers.
-  explicit InputExtents(const ir::SymbolValues& sizes) : sizes_(sizes) {}
+  // Symbols that are among `sizes` become numbers; those among `equal` what they are equal to.
+  InputExtents(const ir::SymbolValues& sizes, const EqualExtents& equal)
+      : sizes_(sizes), equal_(equal) {}
 
   // Notes the names of sizes that stand alone in the input's shape. Called for all inputs before
   // the first read(): an expression may stand before its names.
@@ -27,6 +43,7 @@ class InputExtents {
   ir::Dim sized(const std::string& symbol) const;
 
   const ir::SymbolValues& sizes_;
+  const EqualExtents& equal_;
   NameSet symbols_;
   std::map<std::string, ir::Dim> params_;  // by dim_param
   std::map<std::string, ir::Dim> names_;   // that stand alone

@@ -122,6 +122,12 @@ Status match_extents(Node& node, std::vector<Value>& values) {
   return {};
 }
 
+void note_broadcast(Node& node, const std::vector<Value>& values) {
+  std::vector<Expr> operands;
+  for (const Value value : values) operands.push_back(node.expr(value));
+  node.broadcasts(operands);
+}
+
 Expr clamp(const Expr& x, double low, double high) {
   return emit_with(Op::Clamp, x, {low, high});
 }
@@ -139,6 +145,7 @@ Result<Outputs> direct(Node& node) {
   if (values.size() > 1) ATTACCA_TRY_VOID(extend_minimums(node, values));
   if (values.size() > 1) simplify_scalars(node, values);
   if (values.size() > 1) ATTACCA_TRY_VOID(match_extents(node, values));
+  note_broadcast(node, values);
   return node.graph().add(node.op(), std::move(values));
 }
 
@@ -174,6 +181,7 @@ Result<Outputs> power(Node& node) {
   ATTACCA_TRY(values[0], cast(node.expr(values[0]), compute).value);
   ATTACCA_TRY(values[1], cast(node.expr(values[1]), compute).value);
   simplify_scalars(node, values);
+  note_broadcast(node, values);
   return cast({&node.graph(), node.graph().add(Op::Pow, std::move(values))}, base);
 }
 
@@ -184,6 +192,7 @@ Result<Outputs> modulo(Node& node) {
   const bool of_dividend = node.integer("fmod", 0) != 0;  // the sign
   if (!of_dividend && ir::is_float(node.dtype(values[0])))
     return fail("Mod of floats with fmod=0", {}, "ONNX demands fmod=1 of floats");
+  note_broadcast(node, values);
   const Expr x = node.x(0), y = node.x(1), rest = emit(Op::Fmod, std::vector<Expr>{x, y});
   if (of_dividend) return rest;
   const Expr differs = emit(Op::Xor, std::vector<Expr>{rest < 0.0, y < 0.0});
@@ -194,6 +203,7 @@ Result<Outputs> variadic(Node& node) {
   ATTACCA_TRY(std::vector<Value> values, all_inputs(node));
   ATTACCA_TRY_VOID(check_dtypes(node, values, 0));
   if (values.size() > 1) simplify_scalars(node, values);
+  note_broadcast(node, values);
   Expr total = node.expr(values[0]);
   for (size_t i = 1; i < values.size(); ++i)
     total = emit(node.op(), std::vector<Expr>{total, node.expr(values[i])});
@@ -203,6 +213,7 @@ Result<Outputs> variadic(Node& node) {
 Result<Outputs> variadic_mean(Node& node) {
   ATTACCA_TRY(const std::vector<Value> values, all_inputs(node));
   ATTACCA_TRY_VOID(check_dtypes(node, values, 0));
+  note_broadcast(node, values);
   Expr total = node.expr(values[0]);
   for (size_t i = 1; i < values.size(); ++i) total = total + node.expr(values[i]);
   return total / static_cast<double>(values.size());
@@ -268,6 +279,7 @@ Result<Outputs> gelu(Node& node) {
 
 Result<Outputs> prelu(Node& node) {
   const Expr x = node.x(0);
+  node.broadcasts({x, node.x(1)});
   return where(x < 0.0, node.x(1) * x, x);
 }
 

@@ -137,6 +137,17 @@ std::optional<Known> known_numbers(const ir::Graph& graph, Entry& entry) {
   return entry.known;
 }
 
+void Node::broadcasts(const std::vector<Expr>& operands, size_t left_out) {
+  std::vector<ir::Shape> shapes;
+  for (const Expr& operand : operands) {
+    if (!operand.value) return;
+    ir::Shape of = shape(*operand.value);
+    of.resize(of.size() - std::min(of.size(), left_out));
+    shapes.push_back(std::move(of));
+  }
+  if (auto missing = missing_equality(shapes)) assumptions_.missing = std::move(missing);
+}
+
 Result<std::vector<Dim>> Node::dims(size_t i, std::string_view what) {
   ATTACCA_TRY(const Value present, has(i) ? Result<Value>(Value{}) : input(i));
   (void)present;

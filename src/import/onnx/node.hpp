@@ -4,6 +4,7 @@
 #include <span>
 
 #include "import/onnx/expr.hpp"
+#include "import/onnx/extents.hpp"
 #include "onnx/onnx.pb.h"
 
 namespace attacca::import {
@@ -28,8 +29,12 @@ inline constexpr int64_t kMaxKnownElements = 4096;
 // What is assumed of sizes that are symbols. A first reading assumes nothing, so that it also holds
 // for an axis shorter than a slice's bound and for different symbols that are unequal, and notes
 // which of these it met. If it fails, the model is read again, which assumes what would have
-// helped.
+// helped. Where an op broadcasts different symbols, they count as equal (neither is 1 at run time):
+// one of them stands for the other in the whole model then, so that a plan checks its inputs.
 struct SizeAssumptions {
+  EqualExtents equal = {};
+  // What the node that is read would need.
+  std::optional<Equality> missing = {};
   bool allow_short = true;
   bool allow_unequal = true;
   bool met_short = false;    // a slice was read that a short axis clamps
@@ -67,6 +72,9 @@ class Node {
   Expr failed(std::string what, std::string fix = {}) {
     return {&graph_, fail(std::move(what), {}, std::move(fix))};
   }
+  // Notes what these operands need to broadcast, with so many last axes left out, should the node
+  // fail.
+  void broadcasts(const std::vector<Expr>& operands, size_t left_out = 0);
   ir::DType dtype(ir::Value value) const { return graph_.type(value).dtype; }
   ir::Shape shape(ir::Value value) const { return graph_.type(value).shape; }
   int64_t rank(ir::Value value) const {

@@ -1,5 +1,6 @@
 #include "import/onnx/onnx.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -23,6 +24,7 @@ using ir::Value;
 
 constexpr int64_t kNewestOpset = 24;
 constexpr int64_t kMaxNodes = 1'000'000;
+constexpr std::string_view kBroadcastsAtRunTime = "attacca.broadcasts_at_run_time";
 constexpr int kMaxCallDepth = 32;
 constexpr int64_t kMaxFoldedMask = 1 << 20;   // elements, with those of what it is computed from
 constexpr int64_t kMaxFoldedInAll = 1 << 26;  // elements of one model
@@ -58,7 +60,7 @@ class Importer {
       : model_(model),
         directory_(directory),
         fixed_(fixed),
-        extents_(sizes),
+        extents_(sizes, assumptions.equal),
         assumptions_(assumptions) {}
 
   Result<ir::Graph> run() {
@@ -219,6 +221,7 @@ class Importer {
     Node node(graph_, proto, opset, *row, inputs, directory_, assumptions_);
     Result<Outputs> outputs = handle_known(node, *row);
     if (node.attribute_error()) return tl::make_unexpected(*node.attribute_error());
+    if (outputs) assumptions_.missing.reset();
     return outputs;
   }
 
@@ -372,22 +375,36 @@ class Importer {
   int64_t folded_elements_ = 0;
 };
 
+// Whether symbols that differ may be broadcast when a model runs: that of one who runs it otherwise
+// where Attacca refuses it, as the ONNX Runtime plug-in does.
+bool broadcasts_at_run_time(const onnx::ModelProto& model) {
+  return std::any_of(model.metadata_props().begin(), model.metadata_props().end(),
+                     [](const auto& each) { return each.key() == kBroadcastsAtRunTime; });
+}
+
 // Slices are clamped to axes of any length first. Where the lengths that arise agree with no
-// others, the model counts on axes that are long enough: then it is read so. At last extents of
-// different symbols count as equal where an op needs that; a plan checks them.
+// others, the model counts on axes that are long enough: then it is read so. Extents of different
+// symbols count as equal where an op needs that; a plan checks them.
 template <class Read>
 Result<ir::Graph> import_model(const Read& read, const std::string& directory,
                                const FixedInputs& fixed, const ir::SymbolValues& sizes) {
   for (SizeAssumptions assumed;;) {
     ATTACCA_TRY(const auto model, read());  // the importer takes the weights out of the model
+    const bool may_be_one = broadcasts_at_run_time(*model);
     auto graph = Importer(*model, directory, fixed, sizes, assumed).run();
     if (graph) return graph;
-    if (assumed.allow_short && assumed.met_short)
-      assumed = {.allow_short = false, .allow_unequal = assumed.allow_unequal};
+    SizeAssumptions next{.equal = assumed.equal,
+                         .allow_short = assumed.allow_short,
+                         .allow_unequal = assumed.allow_unequal};
+    if (assumed.missing && !may_be_one)
+      next.equal.emplace(assumed.missing->symbol, assumed.missing->extent);
+    else if (assumed.allow_short && assumed.met_short)
+      next.allow_short = false;
     else if (assumed.allow_unequal && assumed.met_unequal)
-      assumed = {.allow_short = assumed.allow_short, .allow_unequal = false};
+      next.allow_unequal = false;
     else
       return graph;
+    assumed = std::move(next);
   }
 }
 

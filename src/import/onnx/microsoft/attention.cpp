@@ -53,11 +53,13 @@ Result<Value> attended(Node& node, const Heads& heads, size_t mask, size_t bias)
   const Shape shape = node.shape(plain);
   if (node.has(mask)) {
     ATTACCA_TRY(const Expr counts, mask_at(node, mask, shape));
+    node.broadcasts({scores, counts});
     const double hidden = node.real("mask_filter_value", -10000.0);
     const Expr added = where(counts, scalar_like(scores, 0.0), scalar_like(scores, hidden));
     ATTACCA_TRY(scores, of_shape(node, scores + added, shape, "the mask"));
   }
   if (node.has(bias)) {
+    node.broadcasts({scores, node.x(bias)});
     ATTACCA_TRY(scores, of_shape(node, scores + node.x(bias), shape, "attention_bias"));
   }
   if (node.integer("unidirectional", 0) != 0) {

@@ -261,6 +261,7 @@ Result<Outputs> group_query_attention(Node& node) {
   ATTACCA_TRY(const Value plain, scores.value);
   scores = capped(scores, node.real("softcap", 0.0));
   if (node.has(10)) {
+    node.broadcasts({scores, node.x(10)});
     ATTACCA_TRY(scores, of_shape(node, scores + node.x(10), node.shape(plain), "attention_bias"));
   }
   ATTACCA_TRY(const Expr weights,

@@ -60,6 +60,7 @@ Status mask_keys(Node& node, Masked& masked) {
   ATTACCA_TRY(const Value given, node.input(3));
   ATTACCA_TRY(const Value value, masked.scores.value);
   ATTACCA_TRY(const Expr mask, padded_mask(node, given, node.shape(value)[3]));
+  node.broadcasts({masked.scores, mask});
   if (node.dtype(given) == DType::Bool) {
     masked.hide_others(node, mask);
     return {};
@@ -170,6 +171,7 @@ Result<Expr> scores_of(Node& node, const Heads& heads, double scale) {
     return fail(fmt::format("{} heads of queries do not share {} of keys", ir::to_string(queries),
                             ir::to_string(keys)));
   const Expr turned = emit(Op::Transpose, repeated_heads(node, heads.k, *share));
+  node.broadcasts({heads.q, turned}, 2);
   return matmul(heads.q, turned) * scale;
 }
 
@@ -205,7 +207,9 @@ Expr weighted_values(Node& node, const Expr& weights, const Heads& heads) {
         fmt::format("{} heads of values do not serve all queries", ir::to_string(shape[1])));
   if (!weights.value) return weights;
   const Expr values = of_extent(node, heads.v, 2, node.shape(*weights.value).back());
-  return matmul(weights, repeated_heads(node, values, *share));
+  const Expr repeated = repeated_heads(node, values, *share);
+  node.broadcasts({weights, repeated}, 2);
+  return matmul(weights, repeated);
 }
 
 Expr rotated(Node& node, const Expr& x, const Rotation& by) {

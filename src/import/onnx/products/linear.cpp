@@ -94,6 +94,7 @@ Expr numpy_matmul(Node& node, const Expr& a, const Expr& b) {
   const ir::Dim depth = sb[static_cast<size_t>(rows)];
   // The side of a symbol is checked, so that constants stay as they are.
   const bool left = depth.is_static();
+  node.broadcasts({a, b}, 2);
   const Expr x = left ? of_extent(node, a, static_cast<int64_t>(sa.size()) - 1, depth) : a;
   const Expr y = left ? b : of_extent(node, b, rows, sa.back());
   const Expr product = matmul(row ? reshape(x, {1, left ? depth : sa[0]}) : x,
@@ -114,6 +115,7 @@ Result<Expr> of_shape(Node& node, const Expr& x, const Shape& shape, std::string
 Result<Expr> biased(Node& node, const Expr& product, size_t bias) {
   ATTACCA_TRY(const Value value, product.value);
   if (!node.has(bias)) return product;
+  node.broadcasts({product, node.x(bias)});
   return of_shape(node, product + node.x(bias), node.shape(value), "the bias");
 }
 
@@ -131,6 +133,7 @@ Result<Outputs> gemm(Node& node) {
   if (shape.size() != 2) return fail("Gemm multiplies matrices, got " + ir::to_string(shape));
   if (alpha != 1.0) product = product * alpha;
   if (!node.has(2) || beta == 0.0) return product;
+  node.broadcasts({product, node.x(2)});
   const Expr c = beta == 1.0 ? node.x(2) : node.x(2) * beta;
   ATTACCA_TRY(const Expr sum, of_shape(node, product + c, shape, "C"));
   return sum;
