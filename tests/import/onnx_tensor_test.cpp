@@ -45,6 +45,60 @@ TEST(OnnxTensor, RawData) {
   EXPECT_EQ(raw(onnx::TensorProto::FLOAT, {0, 3}, ""), "f32");
 }
 
+// The elements of a constant of 4-bit integers, or the error.
+std::string nibbles(int type, std::vector<int64_t> shape, const std::string& bytes) {
+  Model model(21);
+  onnx::TensorProto& proto = *model.proto().mutable_graph()->add_initializer();
+  proto = tensor_proto(type, std::move(shape), std::vector<int>{});
+  proto.set_name("q");
+  proto.set_raw_data(bytes);
+  model.weight("one", {}, std::vector{1}).node("DequantizeLinear", {"q", "one"}, {"y"});
+  return read_text(model.output("y"));
+}
+
+constexpr int kUint4 = 21, kInt4 = 22;  // newer than the schema
+
+// The first number is in the low half of a byte.
+TEST(OnnxTensor, FourBits) {
+  EXPECT_EQ(nibbles(kUint4, {3}, "\x2f\xf8"),
+            "cast(constant(u8[3], [15, 2, 8]), f32) * 1 : f32[3]");
+  EXPECT_EQ(nibbles(kInt4, {3}, "\x2f\xf8"),
+            "cast(constant(s8[3], [-1, 2, -8]), f32) * 1 : f32[3]");
+  EXPECT_EQ(nibbles(kInt4, {0}, ""), "cast(constant(s8[0], []), f32) * 1 : f32[0]");
+  EXPECT_EQ(nibbles(kInt4, {3}, "1"), "error: raw_data of the tensor u8[2] holds 1, wanted 2");
+  Model typed(21);
+  *typed.proto().mutable_graph()->add_initializer() =
+      tensor_proto(kInt4, {2, 2}, std::vector{0xf1, 0x82});
+  typed.proto().mutable_graph()->mutable_initializer(0)->set_name("q");
+  typed.weight("one", {}, std::vector{1}).node("DequantizeLinear", {"q", "one"}, {"y"}).output("y");
+  EXPECT_EQ(read_text(typed), "cast(constant(s8[2, 2], [1, -1, 2, -8]), f32) * 1 : f32[2, 2]");
+}
+
+TEST(OnnxTensor, FourBitsAreForDequantizeLinear) {
+  const auto with = [](const char* op, const std::vector<std::string>& inputs) {
+    Model model(21);
+    model.input("x", {"2"}).input("q8", {"2"}, kInt8).weight("one", {}, std::vector{1});
+    model.weight("q4", {2}, std::vector{0x21}, kInt4).weight("z4", {}, std::vector{1}, kInt4);
+    return error_of(model.node(op, inputs, {"y"}).output("y"));
+  };
+  EXPECT_EQ(with("DequantizeLinear", {"q4", "one", "z4"}).what, "no error");
+  EXPECT_EQ(with("DequantizeLinear", {"q8", "one", "z4"}).what,
+            "the type of the zero point is not that of the numbers");
+  for (const auto& [op, inputs] : std::vector<std::pair<const char*, std::vector<std::string>>>{
+           {"Transpose", {"q4"}}, {"QuantizeLinear", {"x", "one", "q4"}}}) {
+    const Error error = with(op, inputs);
+    EXPECT_EQ(error.what, "input q4 is of 4-bit integers");
+    EXPECT_EQ(error.fix,
+              "give them to DequantizeLinear, as an initializer; use int8 or uint8 elsewhere");
+  }
+  Model input(21);
+  input.input("x", {"2"}, kInt4).node("Identity", {"x"}, {"y"}).output("y");
+  EXPECT_EQ(error_of(input).what, "ONNX element type int4 is not supported here");
+  Model output(21);
+  output.weight("q4", {2}, std::vector{0x21}, kInt4).output("q4");
+  EXPECT_EQ(error_of(output).what, "4-bit integers are not supported as an output");
+}
+
 TEST(OnnxTensor, ShapeAndDataMustAgree) {
   EXPECT_EQ(raw(onnx::TensorProto::FLOAT, {2}, "1234"),
             "error: raw_data of the tensor f32[2] holds 4, wanted 8");

@@ -279,6 +279,34 @@ class Quantised(unittest.TestCase):
             self.assertTrue(((got == exact) | near).all())
             self.assertGreater(len(np.unique(got)), 20)
 
+    def test_four_bits(self) -> None:
+        """Weights of an odd number, and zero points, of a tensor, an axis and blocks."""
+        rng = np.random.default_rng(11)
+        for kind, low in ((T.INT4, -8), (T.UINT4, 0)):
+            for of, parameters in (({}, []), ({"axis": 1}, [5]), ({"axis": 0}, [7]),
+                                   ({"axis": 0, "block_size": 2}, [4, 5]),
+                                   ({"axis": 1, "block_size": 5}, [7, 1])):
+                codes = rng.integers(low, low + 16, (7, 5))
+                zeros = rng.integers(low, low + 16, parameters)
+                scale = rng.uniform(0.5, 2, parameters).astype(np.float32)
+                graph = helper.make_graph(
+                    [helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"], **of),
+                     helper.make_node("MatMul", ["x", "w"], ["y"])], "g",
+                    [helper.make_tensor_value_info("x", T.FLOAT, [3, 7])],
+                    [helper.make_tensor_value_info(each, T.FLOAT, None) for each in ("w", "y")],
+                    [helper.make_tensor("q", kind, codes.shape, codes.ravel()),
+                     helper.make_tensor("z", kind, zeros.shape, zeros.ravel()),
+                     numpy_helper.from_array(scale, "s")])
+                data = helper.make_model(
+                    graph, opset_imports=[helper.make_opsetid("", 21)],
+                    ir_version=10).SerializeToString()
+                x = rng.standard_normal((3, 7)).astype(np.float32)
+                with self.subTest(kind=kind, of=of):
+                    want: Any = onnxruntime.InferenceSession(data).run(None, {"x": x})
+                    got = attacca.compile(data)(x)
+                    np.testing.assert_array_equal(got[0], want[0], strict=True)
+                    np.testing.assert_allclose(got[1], want[1], rtol=1e-5, atol=1e-4)
+
     def test_true_ties_round_to_even_before_the_zero_point(self) -> None:
         """Quotients 0.5, 1.5, 2.5 ...: exact ties, and then the zero point, then saturation."""
         a = np.arange(0, 256, dtype=np.uint8).reshape(-1, 1)

@@ -33,6 +33,8 @@ struct Entry {
   std::optional<ir::Value> value;
   std::optional<Known> known;
   std::optional<SixteenBits> sixteen_bits = {};  // of a value
+  // int4 as s8 or uint4 as u8: an initializer, for DequantizeLinear alone.
+  bool four_bits = false;
 };
 
 // The results of a node, in order.

@@ -217,7 +217,7 @@ class Importer {
     const int64_t opset = opset_of(scope.opsets, domain);
     const OpRow* row = find_op(domain, proto.op_type(), opset);
     if (row == nullptr) return fail(fmt::format("opset {} has no such op", opset));
-    ATTACCA_TRY_VOID(check_sixteen_bits(proto, *row, inputs));
+    ATTACCA_TRY_VOID(check_bits(proto, *row, inputs));
     Node node(graph_, proto, opset, *row, inputs, directory_, assumptions_);
     Result<Outputs> outputs = handle_known(node, *row);
     if (node.attribute_error()) return tl::make_unexpected(*node.attribute_error());
@@ -225,13 +225,19 @@ class Importer {
     return outputs;
   }
 
-  static Status check_sixteen_bits(const onnx::NodeProto& proto, const OpRow& row,
-                                   const std::vector<Entry*>& inputs) {
-    if (row.handler == quantize_linear || row.handler == dequantize_linear) return {};
-    for (size_t i = 0; i < inputs.size(); ++i)
-      if (inputs[i] != nullptr && inputs[i]->sixteen_bits)
-        return fail(fmt::format("input {} is of 16-bit integers", proto.input(static_cast<int>(i))),
-                    {}, "dequantise it first, or quantise to int8 or uint8");
+  static Status check_bits(const onnx::NodeProto& proto, const OpRow& row,
+                           const std::vector<Entry*>& inputs) {
+    if (row.handler == dequantize_linear) return {};
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr) continue;
+      const std::string& name = proto.input(static_cast<int>(i));
+      if (inputs[i]->four_bits)
+        return fail(fmt::format("input {} is of 4-bit integers", name), {},
+                    std::string(kFourBitsFix));
+      if (inputs[i]->sixteen_bits && row.handler != quantize_linear)
+        return fail(fmt::format("input {} is of 16-bit integers", name), {},
+                    "dequantise it first, or quantise to int8 or uint8");
+    }
     return {};
   }
 
@@ -344,6 +350,9 @@ class Importer {
       if (found == scope.values.end())
         return fail("no node defines it", where, "export the model again");
       if (!seen.insert(output.name()).second) return fail("the name is used twice", where);
+      if (found->second.four_bits)
+        return fail("4-bit integers are not supported as an output", where,
+                    std::string(kFourBitsFix));
       if (found->second.sixteen_bits)
         return fail("16-bit integers are not supported as an output", where,
                     "dequantise it, or quantise to int8 or uint8");

@@ -49,6 +49,8 @@ constexpr OnnxType kTypes[] = {
     {23, "float4e2m1", {}},
 };
 
+constexpr int32_t kUint4 = 21, kInt4 = 22;  // which the schema does not name
+
 constexpr size_t kMaxRank = 32;
 
 struct Layout {
@@ -217,10 +219,38 @@ std::string onnx_dtype_name(int32_t code) {
   return fmt::format("{}", code);
 }
 
+namespace {
+
+bool is_four_bits(int32_t code) {
+  return code == kInt4 || code == kUint4;
+}
+
+// Two numbers lie in a byte, the first in its low half; int32_data has a byte in each number.
+Result<Tensor> read_four_bits(const onnx::TensorProto& proto, const std::string& directory) {
+  const bool is_signed = proto.data_type() == kInt4;
+  onnx::TensorProto pairs = proto;
+  pairs.set_data_type(onnx::TensorProto::UINT8);
+  ATTACCA_TRY(const Layout layout, layout_of(pairs));
+  pairs.clear_dims();
+  pairs.add_dims(layout.count / 2 + layout.count % 2);
+  ATTACCA_TRY(const Tensor packed, read_tensor(pairs, directory));
+  ATTACCA_TRY(Tensor wide, Tensor::make(is_signed ? DType::S8 : DType::U8, layout.shape));
+  for (int64_t i = 0; i < layout.count; ++i) {
+    const int number = packed.as<uint8_t>()[i / 2] >> (i % 2 * 4) & 15;
+    wide.as<uint8_t>()[i] = static_cast<uint8_t>(is_signed && number > 7 ? number - 16 : number);
+  }
+  return wide;
+}
+
+}  // namespace
+
 Result<DType> read_dtype(int32_t code) {
   for (const OnnxType& type : kTypes)
     if (type.code == code && type.dtype) return *type.dtype;
-  return fail(fmt::format("ONNX element type {} is not supported", onnx_dtype_name(code)), {},
+  const std::string what =
+      fmt::format("ONNX element type {} is not supported", onnx_dtype_name(code));
+  if (is_four_bits(code)) return fail(what + " here", {}, std::string(kFourBitsFix));
+  return fail(what, {},
               "cast to float, float16, bfloat16, double, float8e4m3fn, float8e5m2, int8, uint8, "
               "int32, int64 or bool");
 }
@@ -241,6 +271,12 @@ Result<Tensor> read_tensor(const onnx::TensorProto& proto, const std::string& di
 
 Result<Entry> read_constant(ir::Graph& graph, const onnx::TensorProto& proto,
                             const std::string& directory) {
+  if (is_four_bits(proto.data_type())) {
+    ATTACCA_TRY(Tensor numbers, read_four_bits(proto, directory));
+    Entry entry(add_constant(graph, std::move(numbers)));
+    entry.four_bits = true;
+    return entry;
+  }
   const auto bits = sixteen_bits_of(proto.data_type());
   if (!bits) {
     ATTACCA_TRY(Tensor tensor, read_tensor(proto, directory));

@@ -216,7 +216,7 @@ Result<Outputs> dequantize_linear(Node& node) {
   ATTACCA_TRY(const Value scale, node.input(1));
   if (node.has(2)) {
     ATTACCA_TRY(const Value zero, node.input(2));
-    if (sixteen_bits(node, 2) != bits)
+    if (sixteen_bits(node, 2) != bits || node.entry(2)->four_bits != node.entry(0)->four_bits)
       return fail("the type of the zero point is not that of the numbers");
     if (!bits) ATTACCA_TRY_VOID(check_zero(node, zero, node.dtype(q)));
   }
