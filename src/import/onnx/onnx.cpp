@@ -340,16 +340,32 @@ class Importer {
     return {};
   }
 
-  Status add_outputs(Scope& scope) {
+  // A name that is listed again is another output, such as y_2. It leaves other outputs their
+  // names.
+  std::vector<std::string> output_names() const {
+    const auto& outputs = model_.graph().output();
+    std::vector<std::string> result(static_cast<size_t>(outputs.size()));
     NameSet names;
     std::set<std::string> seen;
+    std::vector<int> again;
+    for (int i = 0; i < outputs.size(); ++i) {
+      if (seen.insert(outputs[i].name()).second)
+        result[static_cast<size_t>(i)] = names.take(outputs[i].name());
+      else
+        again.push_back(i);
+    }
+    for (const int i : again) result[static_cast<size_t>(i)] = names.take(outputs[i].name());
+    return result;
+  }
+
+  Status add_outputs(Scope& scope) {
+    const std::vector<std::string> names = output_names();
     for (const auto& output : model_.graph().output()) {
       const std::string where = "output " + printable(output.name());
       ATTACCA_TRY_VOID(check_name(output.name(), where));
       const auto found = scope.values.find(output.name());
       if (found == scope.values.end())
         return fail("no node defines it", where, "export the model again");
-      if (!seen.insert(output.name()).second) return fail("the name is used twice", where);
       if (found->second.four_bits)
         return fail("4-bit integers are not supported as an output", where,
                     std::string(kFourBitsFix));
@@ -358,7 +374,7 @@ class Importer {
                     "dequantise it, or quantise to int8 or uint8");
       auto value = materialise(graph_, found->second);
       if (!value) return at(value.error(), where);
-      graph_.add_output(*value, names.take(output.name()));
+      graph_.add_output(*value, names[graph_.outputs().size()]);
     }
     if (graph_.outputs().empty()) return fail("the graph has no outputs");
     return {};
