@@ -16,11 +16,8 @@ using ir::Node;
 using ir::Value;
 
 Status check_input(const Graph& graph, const std::string& name, const ir::Tensor& tensor) {
-  const auto value = graph.find(name);
-  if (!value || graph[*value].op != ir::Op::Input)
-    return fail(fmt::format("the graph has no input {}", name), name,
-                suggest(name, input_names(graph), "its inputs are"));
-  const Node& input = graph[*value];
+  ATTACCA_TRY(const Value value, find_input(graph, name));
+  const Node& input = graph[value];
   ATTACCA_TRY_VOID(ir::check_dtype(input, tensor));
   if (!ir::is_static(input.type.shape))
     return fail(fmt::format("input {} has the symbolic shape {}", name, to_string(input.type)),

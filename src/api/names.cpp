@@ -17,6 +17,16 @@ std::string suggest(std::string_view name, const std::vector<std::string>& known
   return known.empty() ? "there are none" : fmt::format("{} {}", lead, fmt::join(known, ", "));
 }
 
+Result<ir::Value> find_input(const ir::Graph& graph, const std::string& name) {
+  const auto value = graph.find(name);
+  if (value && graph[*value].op == ir::Op::Input) return *value;
+  if (value && graph[*value].op == ir::Op::Constant)
+    return fail(fmt::format("the graph has no input {}: it is a constant", name), name,
+                "an initializer of an ONNX model is an input once it is removed from these");
+  return fail(fmt::format("the graph has no input {}", name), name,
+              suggest(name, input_names(graph), "its inputs are"));
+}
+
 std::vector<std::string> input_names(const ir::Graph& graph) {
   std::vector<std::string> names;
   for (const ir::Value input : graph.inputs()) names.push_back(graph[input].name);

@@ -13,6 +13,8 @@ namespace attacca::api {
 std::string suggest(std::string_view name, const std::vector<std::string>& known,
                     std::string_view lead = "one of");
 
+// Errors: the graph has no such input, or the name is a constant's.
+Result<ir::Value> find_input(const ir::Graph& graph, const std::string& name);
 std::vector<std::string> input_names(const ir::Graph& graph);
 
 // "bf16[M, 4096]" as the type of an input.

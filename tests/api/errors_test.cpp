@@ -117,6 +117,9 @@ TEST(ApiErrors, Constants) {
   expect_failure(graph.with_constant("weight", {}).status(), "no input weight", "x, w");
   expect_failure(graph.with_constant("w", {}).status(), "0 bytes for f32[4, 3]");
   expect_failure(graph.with_constant("x", {}).status(), "f32[M, 3]");
+  const auto weights = attacca::Graph::parse(
+      "graph g(x: f32[2]) {\n  w = constant(f32[2], [1, 2])\n  return x * w\n}");
+  expect_failure(weights->with_constant("w", {}).status(), "no input w: it is a constant");
 }
 
 TEST(ApiErrors, StridesOfAnotherRank) {

@@ -152,7 +152,7 @@ class Errors(unittest.TestCase):
                 (lambda: plan(X), r"operand w is missing.*give w=, a f32\[N, 24\]"),
                 (lambda: plan(X, W, W), "3 inputs where the plan has 2.*give x, w"),
                 (lambda: plan(X, W, x=X), "given twice"),
-                (lambda: plan(X, v=W), "no input v.*the inputs are x, w"),
+                (lambda: plan(X, v=W), "no input v.*the inputs are x, w; initializers"),
                 (lambda: plan(X, W.astype(np.float64)), "w is f64.*convert it to float32"),
                 (lambda: plan(X[:, :20].copy(), W), r"give it shape \(17, 24\)"),
                 (lambda: plan(X[0], W), "give it 2 dimensions"),

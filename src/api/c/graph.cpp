@@ -73,11 +73,8 @@ attacca_status* attacca_graph_with_typed_constant(const attacca_graph* graph, co
     ATTACCA_REQUIRE(graph, input, bound);
     if (bytes > 0) ATTACCA_REQUIRE(data);
     const std::string name = input;
-    const auto value = graph->graph.find(name);
-    if (!value || graph->graph[*value].op != ir::Op::Input)
-      return fail(fmt::format("the graph has no input {}", name), name,
-                  api::suggest(name, api::input_names(graph->graph), "its inputs are"));
-    ir::Type given = graph->graph.type(*value);
+    ATTACCA_TRY(const ir::Value value, api::find_input(graph->graph, name));
+    ir::Type given = graph->graph.type(value);
     given.strides.clear();  // the elements lie row by row
     if (type != nullptr) {
       ATTACCA_TRY(given, api::parse_type(type, name));

@@ -148,7 +148,8 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
 
     Args:
         graph: A graph in the text form, a path to a ``.attacca`` or ``.onnx`` file, an ONNX model
-            (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``.
+            (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``. Initializers of
+            an ONNX model are constants, also those that are listed among its inputs.
         device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. ``device``, ``threads`` and
             ``constants`` are errors for an ExportedProgram, which runs where its weights and inputs
             are.

@@ -71,7 +71,8 @@ class Signature:
             index = self._positions.get(name)
             if index is None:
                 near = difflib.get_close_matches(name, self._positions, 1)
-                fix = f"did you mean {near[0]}?" if near else f"the inputs are {wanted}"
+                fix = (f"did you mean {near[0]}?" if near else
+                       f"the inputs are {wanted}; initializers of an ONNX model are constants")
                 raise Error(f"the plan has no input {name}", name, fix)
             if index < len(given):
                 raise Error(f"input {name} is given twice", name, "give it by position or by name")
