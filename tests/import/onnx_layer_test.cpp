@@ -122,6 +122,7 @@ TEST(OnnxPool, WhatItCannotRead) {
       .output("y")
       .output("at");
   EXPECT_TRUE(mentions(error_of(model).what, "Indices (output 1)"));
+  EXPECT_TRUE(mentions(error_of(model).fix, "export the model without them"));
 }
 
 Model resized(std::vector<std::string> x, std::vector<double> scales, Attributes attributes = {}) {

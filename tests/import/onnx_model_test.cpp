@@ -69,6 +69,26 @@ TEST(OnnxModel, AMaskOfThePastAndTheNewTokens) {
       ir::bind_symbols(*graph, {{"past", {2, 3, 8}}, {"keys", {2, 4, 8}}, {"mask", {2, 1, 6}}}));
 }
 
+TEST(OnnxModel, ErrorsSayWhatToDo) {
+  const auto fix = [](const char* op, const std::vector<std::string>& inputs,
+                      const std::vector<std::string>& outputs = {"y"},
+                      const Attributes& attributes = {}) {
+    Model model(21);
+    model.input("x", {"4"}).ints("less", {-1, 0}).ints("more", {5, 0}).output("y");
+    return error_of(model.node(op, inputs, outputs, attributes)).fix;
+  };
+  EXPECT_EQ(fix("Add", {}), "give the node one input or more");
+  EXPECT_EQ(fix("Concat", {}, {"y"}, {{"axis", int64_t{0}}}), "give the node one input or more");
+  EXPECT_EQ(fix("MatMul", {"x"}), "give the node this input: the op does not do without it");
+  EXPECT_EQ(fix("Relu", {"x"}, {"y", "z"}),
+            "export the model without it, or run the file with ONNX Runtime");
+  for (const char* mode : {"reflect", "edge", "wrap"})
+    EXPECT_EQ(fix("Pad", {"x", "less"}, {"y"}, {{"mode", std::string(mode)}}),
+              "take elements away with Slice, and pad by 0 or more");
+  EXPECT_EQ(fix("Pad", {"x", "more"}, {"y"}, {{"mode", std::string("reflect")}}),
+            "pad by less, or with mode=constant");
+}
+
 TEST(OnnxModel, AnOutputMayBeListedAgain) {
   Model model;
   model.input("x", {"4"}).node("Relu", {"x"}, {"y"}).output("y").output("y").output("y_2");

@@ -30,7 +30,7 @@ Result<std::vector<Value>> all_inputs(Node& node) {
     ATTACCA_TRY(const Value value, node.input(i));
     values.push_back(value);
   }
-  if (values.empty()) return fail("the node has no inputs");
+  if (values.empty()) return fail("the node has no inputs", {}, kInputsFix);
   return values;
 }
 

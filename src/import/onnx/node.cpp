@@ -115,7 +115,9 @@ Result<Value> materialise(ir::Graph& graph, Entry& entry) {
 }
 
 Result<Value> Node::input(size_t i) {
-  if (!has(i)) return fail(fmt::format("input {} is missing", i));
+  if (!has(i))
+    return fail(fmt::format("input {} is missing", i), {},
+                "give the node this input: the op does not do without it");
   return materialise(graph_, *inputs_[i]);
 }
 

@@ -14,6 +14,9 @@ using Handler = Result<Outputs> (*)(Node&);
 // Computes a node whose inputs are all known while importing; nullopt: not this case.
 using KnownHandler = std::optional<Known> (*)(Node&, const std::vector<Known>&);
 
+// What to do about a node that has none of the inputs that its op reads.
+inline constexpr const char* kInputsFix = "give the node one input or more";
+
 // A row of ops.def.
 struct OpRow {
   std::string_view name;

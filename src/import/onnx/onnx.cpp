@@ -260,7 +260,8 @@ class Importer {
       if (name.empty()) continue;
       ATTACCA_TRY_VOID(check_name(name, {}));
       if (static_cast<size_t>(i) >= entries.size())
-        return fail(fmt::format("output {} ({}) is not supported", i, printable(name)));
+        return fail(fmt::format("output {} ({}) is not supported", i, printable(name)), {},
+                    "export the model without it, or run the file with ONNX Runtime");
       Entry& entry = entries[static_cast<size_t>(i)];
       if (entry.value && entry.value->id >= first && scope.depth == 0)
         name_value(*entry.value, name);
@@ -299,7 +300,8 @@ class Importer {
                               Scope& outer) {
     if (outer.depth >= kMaxCallDepth)
       return fail(fmt::format("branches are nested deeper than {}", kMaxCallDepth));
-    if (inputs.empty() || inputs[0] == nullptr) return fail("input 0 is missing");
+    if (inputs.empty() || inputs[0] == nullptr)
+      return fail("input 0 is missing", {}, "give the node its condition");
     const auto condition = known_numbers(graph_, *inputs[0]);
     const std::optional<int64_t> taken = condition && condition->elements.size() == 1
                                              ? condition->elements[0].maybe_value()

@@ -51,12 +51,15 @@ Result<Expr> padded_with_own(Node& node, const Expr& x, int64_t axis, const Dim&
   ATTACCA_TRY(const Value value, x.value);
   const Dim extent = node.shape(value)[static_cast<size_t>(axis)];
   const int64_t most = std::max(before, after), least = most + (mode == "reflect" ? 1 : 0);
-  if (std::min(before, after) < 0 || most > std::numeric_limits<int32_t>::max())
-    return fail(fmt::format("pads of {} and {} with mode={}", before, after, mode), {},
-                "use small pads of 0 or more");
+  const std::string what = fmt::format("pads of {} and {} with mode={}", before, after, mode);
+  if (std::min(before, after) < 0)
+    return fail(what, {}, "take elements away with Slice, and pad by 0 or more");
+  if (most > std::numeric_limits<int32_t>::max())
+    return fail(what, {}, "pad by less than 2147483648 elements");
   const auto fixed = extent.maybe_value();
   if (most > 0 && fixed && *fixed < (mode == "edge" ? 1 : least))
-    return fail(fmt::format("mode={} pads {} beyond an axis of {}", mode, most, *fixed));
+    return fail(fmt::format("mode={} pads {} beyond an axis of {}", mode, most, *fixed), {},
+                "pad by less, or with mode=constant");
   const Expr last = number_of(node, extent - 1), size = number_of(node, extent);
   const Expr zero = number_of(node, 0);
   const Expr place = counting(node, extent + before + after, 1, 0) - static_cast<double>(before);

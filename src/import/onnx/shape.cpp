@@ -412,7 +412,7 @@ Result<Outputs> slice_inputs(Node& node) {
 Result<Outputs> concat_inputs(Node& node) {
   std::vector<Expr> parts;
   for (size_t i = 0; i < node.inputs(); ++i) parts.push_back(node.x(i));
-  if (parts.empty()) return fail("the node has no inputs");
+  if (parts.empty()) return fail("the node has no inputs", {}, kInputsFix);
   ATTACCA_TRY(const Value first, parts[0].value);
   const int64_t given = node.integer("axis", node.opset() < 4 ? 1 : 0);
   ATTACCA_TRY(const int64_t axis, normalise_axis(given, node.rank(first)));

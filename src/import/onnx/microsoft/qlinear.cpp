@@ -121,7 +121,7 @@ Result<Outputs> qlinear_concat(Node& node) {
     ATTACCA_TRY(const Expr part, real_at(node, at));
     parts.push_back(part);
   }
-  if (parts.empty()) return fail("the node has no inputs");
+  if (parts.empty()) return fail("the node has no inputs", {}, kInputsFix);
   ATTACCA_TRY(const Value first, parts[0].value);
   ATTACCA_TRY(const int64_t axis, normalise_axis(node.integer("axis", 0), node.rank(first)));
   return quantised(node, joined(node, parts, axis), 0, 2);

@@ -80,7 +80,9 @@ Expr counts(Node& node, const Pool& pool) {
 }  // namespace
 
 Result<Outputs> max_pool(Node& node) {
-  if (node.wants(1)) return fail("Indices (output 1) of MaxPool are not supported");
+  if (node.wants(1))
+    return fail("Indices (output 1) of MaxPool are not supported", {},
+                "export the model without them, or run the file with ONNX Runtime");
   ATTACCA_TRY(const Pool pool, read_pool(node));
   const DType dtype = node.dtype(*pool.x.value);
   if (!ir::is_float(dtype) && !ir::is_byte(dtype))
