@@ -69,6 +69,26 @@ TEST(OnnxModel, AMaskOfThePastAndTheNewTokens) {
       ir::bind_symbols(*graph, {{"past", {2, 3, 8}}, {"keys", {2, 4, 8}}, {"mask", {2, 1, 6}}}));
 }
 
+TEST(OnnxModel, ADeclaredOutputTypeIsTheComputedOne) {
+  const auto declared = [](int type) {
+    Model model;
+    model.input("x", {"4"}).node("Relu", {"x"}, {"y"}).output("y");
+    model.proto()
+        .mutable_graph()
+        ->mutable_output(0)
+        ->mutable_type()
+        ->mutable_tensor_type()
+        ->set_elem_type(type);
+    return error_of(model);
+  };
+  EXPECT_EQ(declared(kFloat).what, "no error");
+  EXPECT_EQ(declared(onnx::TensorProto::UNDEFINED).what, "no error");
+  EXPECT_EQ(declared(kInt64).what, "declared as int64, computed as f32");
+  EXPECT_EQ(declared(onnx::TensorProto::INT16).what, "declared as int16, computed as f32");
+  EXPECT_EQ(declared(kDouble).where, "output y");
+  EXPECT_EQ(declared(kDouble).fix, "declare the type that is computed, or insert a Cast");
+}
+
 TEST(OnnxModel, ErrorsSayWhatToDo) {
   const auto fix = [](const char* op, const std::vector<std::string>& inputs,
                       const std::vector<std::string>& outputs = {"y"},

@@ -748,6 +748,15 @@ class Refusals(unittest.TestCase):
             x = np.arange(2.0 * m, dtype=np.float32).reshape(m, 2)
             np.testing.assert_allclose(column(x), np.mean(x), rtol=1e-6)
 
+    def test_declared_types_of_outputs(self) -> None:
+        """ONNX Runtime refuses them too."""
+        for declared in ("float16", "int64"):
+            body = f"(float[2, 3] x, float[3, 4] w) => ({declared}[2, 4] y) {{ y = MatMul (x, w) }}"
+            self.refused(body, f"declared as {declared}, computed as f32", "insert a Cast")
+            model = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["" : 20]> g {body}')
+            with self.assertRaises(Exception):
+                onnxruntime.InferenceSession(model.SerializeToString())
+
     def test_integer_mean(self) -> None:
         self.refused("(int32[3] x) => (int32[1] y) { y = ReduceMean (x) }", "mean of s32", "cast")
 

@@ -376,10 +376,22 @@ class Importer {
                     "dequantise it, or quantise to int8 or uint8");
       auto value = materialise(graph_, found->second);
       if (!value) return at(value.error(), where);
+      if (auto status = check_declared(output, *value); !status) return at(status.error(), where);
       graph_.add_output(*value, names[graph_.outputs().size()]);
     }
     if (graph_.outputs().empty()) return fail("the graph has no outputs");
     return {};
+  }
+
+  // An output need not say its element type.
+  Status check_declared(const onnx::ValueInfoProto& output, Value value) const {
+    const int32_t code = output.type().tensor_type().elem_type();
+    const ir::DType computed = graph_.type(value).dtype;
+    if (code == onnx::TensorProto::UNDEFINED) return {};
+    if (const auto declared = read_dtype(code); declared && *declared == computed) return {};
+    return fail(
+        fmt::format("declared as {}, computed as {}", onnx_dtype_name(code), ir::name(computed)),
+        {}, "declare the type that is computed, or insert a Cast");
   }
 
   // Scalars stay anonymous: they print as numbers.
