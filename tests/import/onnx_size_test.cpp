@@ -274,6 +274,23 @@ TEST(OnnxSize, AMaskOfAnotherSymbolIsThatOfItsKeys) {
   EXPECT_FALSE(ir::bind_symbols(*graph, {{"past", {3}}, {"keys", {4}}, {"mask", {1}}}));
 }
 
+// Each equality has the model read again. Extents that are made of those before do not take longer.
+TEST(OnnxSize, ManySymbolsThatCountAsEqual) {
+  const auto chain = [](int count) {
+    Model model;
+    for (int i = 0; i < count; ++i) model.input(fmt::format("x{}", i), {fmt::format("S{}", i)});
+    for (int i = 2; i < 40; ++i)
+      model.input(fmt::format("y{}", i), {fmt::format("S{} + S{}", i - 1, i - 2)});
+    for (int i = 2; i < 40; ++i)
+      model.node("Add", {fmt::format("x{}", i), fmt::format("y{}", i)}, {fmt::format("z{}", i)});
+    for (int i = 40; i < count; ++i)
+      model.node("Add", {"x0", fmt::format("x{}", i)}, {fmt::format("z{}", i)});
+    return model.output("z39").output(fmt::format("z{}", count - 1));
+  };
+  EXPECT_EQ(error_of(chain(100)).what, "no error");
+  EXPECT_EQ(error_of(chain(400)).what, "add cannot broadcast [S0] with [S258]");
+}
+
 // Where ONNX Runtime can run what Attacca refuses, a size may be 1 at run time.
 TEST(OnnxSize, SymbolsMayBeBroadcastAtRunTime) {
   Model model;

@@ -22,49 +22,7 @@ bool has_name(const std::string& param) {
                      [](unsigned char c) { return std::isalpha(c) || c == '_'; });
 }
 
-// The symbol of which an extent is made; nullopt: a number, or an expression.
-std::optional<std::string> lone_symbol(const Dim& extent) {
-  std::vector<std::string> symbols;
-  extent.collect_symbols(symbols);
-  if (symbols.size() != 1 || !(extent == Dim::symbol(symbols[0]))) return std::nullopt;
-  return symbols[0];
-}
-
-bool reads(const Dim& extent, const std::string& symbol) {
-  std::vector<std::string> symbols;
-  extent.collect_symbols(symbols);
-  return std::find(symbols.begin(), symbols.end(), symbol) != symbols.end();
-}
-
-// What makes two unequal extents that are not numbers equal.
-std::optional<Equality> equality(const Dim& a, const Dim& b) {
-  if (a.is_static() || b.is_static()) return std::nullopt;
-  if (const auto symbol = lone_symbol(b); symbol && !reads(a, *symbol)) return Equality{*symbol, a};
-  if (const auto symbol = lone_symbol(a); symbol && !reads(b, *symbol)) return Equality{*symbol, b};
-  return std::nullopt;
-}
-
 }  // namespace
-
-std::optional<Equality> missing_equality(const std::vector<ir::Shape>& shapes) {
-  std::optional<Equality> missing;
-  size_t rank = 0;
-  for (const ir::Shape& shape : shapes) rank = std::max(rank, shape.size());
-  for (size_t back = 1; back <= rank; ++back) {
-    std::optional<Dim> first;  // that is not 1
-    for (const ir::Shape& shape : shapes) {
-      if (back > shape.size()) continue;
-      const Dim& extent = shape[shape.size() - back];
-      if (extent.is(1)) continue;
-      if (!first) first = extent;
-      if (extent == *first) continue;
-      const auto found = equality(*first, extent);
-      if (!found) return std::nullopt;
-      if (!missing) missing = found;
-    }
-  }
-  return missing;
-}
 
 void InputExtents::add_names(const onnx::ValueInfoProto& input) {
   for (const auto& dim : input.type().tensor_type().shape().dim())
@@ -98,14 +56,7 @@ const Dim& InputExtents::symbol(const std::string& param) {
 Dim InputExtents::sized(const std::string& symbol) const {
   if (const auto size = sizes_.find(symbol); size != sizes_.end()) return size->second;
   const auto equal = equal_.find(symbol);
-  if (equal == equal_.end()) return Dim::symbol(symbol);
-  // Its symbols may stand for others in turn. None of these is the symbol: once it stands for an
-  // extent, no extent has it.
-  std::vector<std::string> symbols;
-  equal->second.collect_symbols(symbols);
-  std::map<std::string, Dim> names;
-  for (const std::string& each : symbols) names.emplace(each, sized(each));
-  return ir::parse_dim(to_string(equal->second), names).value_or(equal->second);
+  return equal == equal_.end() ? Dim::symbol(symbol) : equal->second;
 }
 
 }  // namespace attacca::import

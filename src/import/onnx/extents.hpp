@@ -1,29 +1,15 @@
-// The extents of a model's inputs: numbers, symbols, and expressions of symbols such as `P + S`;
-// and which of them count as equal.
+// The extents of a model's inputs: numbers, symbols, and expressions of symbols such as `P + S`.
 #pragma once
 
 #include <map>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "import/onnx/nodes/names.hpp"
+#include "import/onnx/sizes/assumptions.hpp"
 #include "ir/graph/dim.hpp"
 #include "onnx/onnx.pb.h"
 
 namespace attacca::import {
-
-// Symbols that stand for other extents.
-using EqualExtents = std::map<std::string, ir::Dim>;
-
-struct Equality {
-  std::string symbol;
-  ir::Dim extent;
-};
-
-// What must be equal, so that shapes which do not broadcast may do: of the last axis where that is
-// so. nullopt: they broadcast, or no such equality would do.
-std::optional<Equality> missing_equality(const std::vector<ir::Shape>& shapes);
 
 class InputExtents {
  public:

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "import/onnx/expr.hpp"
-#include "import/onnx/extents.hpp"
+#include "import/onnx/sizes/assumptions.hpp"
 #include "onnx/onnx.pb.h"
 
 namespace attacca::import {
@@ -28,23 +28,6 @@ struct OpRow {
 };
 
 inline constexpr int64_t kMaxKnownElements = 4096;
-
-// What is assumed of sizes that are symbols. A first reading assumes nothing, so that it also holds
-// for an axis shorter than a slice's bound and for different symbols that are unequal, and notes
-// which of these it met. If it fails, the model is read again, which assumes what would have
-// helped. Where an op broadcasts different symbols, they count as equal (neither is 1 at run time):
-// one of them stands for the other in the whole model then, so that a plan checks its inputs.
-struct SizeAssumptions {
-  EqualExtents equal = {};
-  // What the node that is read would need.
-  std::optional<Equality> missing = {};
-  bool allow_short = true;
-  bool allow_unequal = true;
-  bool met_short = false;    // a slice was read that a short axis clamps
-  bool met_unequal = false;  // extents were read that need be equal
-  // Extents of slices such as M - 1, which a plan checks not to be negative.
-  std::vector<ir::Dim> of_slices = {};
-};
 
 class Node {
  public:

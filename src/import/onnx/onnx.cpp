@@ -342,26 +342,10 @@ class Importer {
     return {};
   }
 
-  // A name that is listed again is another output, such as y_2. It leaves other outputs their
-  // names.
-  std::vector<std::string> output_names() const {
-    const auto& outputs = model_.graph().output();
-    std::vector<std::string> result(static_cast<size_t>(outputs.size()));
-    NameSet names;
-    std::set<std::string> seen;
-    std::vector<int> again;
-    for (int i = 0; i < outputs.size(); ++i) {
-      if (seen.insert(outputs[i].name()).second)
-        result[static_cast<size_t>(i)] = names.take(outputs[i].name());
-      else
-        again.push_back(i);
-    }
-    for (const int i : again) result[static_cast<size_t>(i)] = names.take(outputs[i].name());
-    return result;
-  }
-
   Status add_outputs(Scope& scope) {
-    const std::vector<std::string> names = output_names();
+    std::vector<std::string> listed;
+    for (const auto& output : model_.graph().output()) listed.push_back(output.name());
+    const std::vector<std::string> names = distinct_names(listed);
     for (const auto& output : model_.graph().output()) {
       const std::string where = "output " + printable(output.name());
       ATTACCA_TRY_VOID(check_name(output.name(), where));
@@ -432,18 +416,9 @@ Result<ir::Graph> import_model(const Read& read, const std::string& directory,
     const bool may_be_one = broadcasts_at_run_time(*model);
     auto graph = Importer(*model, directory, fixed, sizes, assumed).run();
     if (graph) return graph;
-    SizeAssumptions next{.equal = assumed.equal,
-                         .allow_short = assumed.allow_short,
-                         .allow_unequal = assumed.allow_unequal};
-    if (assumed.missing && !may_be_one)
-      next.equal.emplace(assumed.missing->symbol, assumed.missing->extent);
-    else if (assumed.allow_short && assumed.met_short)
-      next.allow_short = false;
-    else if (assumed.allow_unequal && assumed.met_unequal)
-      next.allow_unequal = false;
-    else
-      return graph;
-    assumed = std::move(next);
+    auto next = more_assumed(assumed, may_be_one);
+    if (!next) return graph;
+    assumed = *std::move(next);
   }
 }
 

@@ -38,4 +38,19 @@ std::string NameSet::take(std::string_view name) {
   return candidate;
 }
 
+std::vector<std::string> distinct_names(const std::vector<std::string>& names) {
+  std::vector<std::string> result(names.size());
+  NameSet taken;
+  std::unordered_set<std::string> seen;
+  std::vector<size_t> again;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (seen.insert(names[i]).second)
+      result[i] = taken.take(names[i]);
+    else
+      again.push_back(i);
+  }
+  for (const size_t i : again) result[i] = taken.take(names[i]);
+  return result;
+}
+
 }  // namespace attacca::import

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <vector>
 
 #include "support/error.hpp"
 
@@ -29,5 +30,9 @@ class NameSet {
   std::unordered_set<std::string> taken_;
   std::unordered_map<std::string, int> next_;
 };
+
+// An identifier for each. A name that comes again gets another one, such as y_2, and leaves the
+// others theirs.
+std::vector<std::string> distinct_names(const std::vector<std::string>& names);
 
 }  // namespace attacca::import
