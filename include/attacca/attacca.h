@@ -66,12 +66,27 @@ ATTACCA_API void attacca_bytes_free(attacca_bytes* bytes);
 
 /* ---- Graphs. docs/text-format.md describes the text form. */
 
+/* A symbol of shapes, such as M, and its value. */
+typedef struct attacca_size {
+  const char* symbol;
+  int64_t value;
+} attacca_size;
+
 ATTACCA_API attacca_status* attacca_graph_parse(const char* text, attacca_graph** graph);
 /* .onnx: an ONNX model; any other name: the text form. */
 ATTACCA_API attacca_status* attacca_graph_load(const char* path, attacca_graph** graph);
 /* An ONNX model in memory. `directory`: where its external data lies; NULL: it has none. */
 ATTACCA_API attacca_status* attacca_graph_from_onnx(const void* model, size_t bytes,
                                                     const char* directory, attacca_graph** graph);
+/* The same of an ONNX model with numbers in place of symbols of its inputs' shapes, such as the
+ * length of a sequence that an LSTM reads. Errors: a symbol that no shape has; any for a graph in
+ * the text form, which takes sizes when it is prepared. */
+ATTACCA_API attacca_status* attacca_graph_load_sized(const char* path, const attacca_size* sizes,
+                                                     size_t count, attacca_graph** graph);
+ATTACCA_API attacca_status* attacca_graph_from_onnx_sized(const void* model, size_t bytes,
+                                                          const char* directory,
+                                                          const attacca_size* sizes, size_t count,
+                                                          attacca_graph** graph);
 ATTACCA_API attacca_status* attacca_graph_text(const attacca_graph* graph, attacca_bytes** text);
 /* The graph with one input made a constant, such as a weight: `data`, copied, holds the input's
  * elements row by row in host memory. Plans of the new graph take one input less. */
@@ -268,11 +283,6 @@ ATTACCA_API attacca_status* attacca_plan_explain_json(const attacca_plan* plan,
 ATTACCA_API attacca_status* attacca_plan_explain_dot(const attacca_plan* plan, attacca_bytes** dot);
 
 /* ---- Instances: a plan for certain sizes, ready to run. */
-
-typedef struct attacca_size {
-  const char* symbol;
-  int64_t value;
-} attacca_size;
 
 /* `sizes`: one of each symbol. `alignments`: bytes to which the addresses of the inputs, then of
  * the outputs, will be aligned (powers of two); none: 16 each. Runs require multiples of the

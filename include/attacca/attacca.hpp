@@ -167,6 +167,17 @@ inline Status whole(const GivenTexts& texts) {
   return {};
 }
 
+// As the C interface takes them. They refer to the texts of `sizes`, which are added to `texts`.
+inline std::vector<attacca_size> given_sizes(
+    const std::vector<std::pair<std::string, int64_t>>& sizes, GivenTexts& texts) {
+  std::vector<attacca_size> given;
+  for (const auto& [symbol, value] : sizes) {
+    texts.emplace_back("size", symbol);
+    given.push_back({symbol.c_str(), value});
+  }
+  return given;
+}
+
 // What `give` puts into its argument, as text.
 template <class F>
 Result<std::string> text_of(F give) {
@@ -250,18 +261,27 @@ class Graph {
     return make({{"text", text}},
                 [&](attacca_graph** into) { return attacca_graph_parse(text.c_str(), into); });
   }
-  // .onnx: an ONNX model; any other name: the text form.
-  static Result<Graph> load(const std::string& path) {
-    return make({{"path", path}},
-                [&](attacca_graph** into) { return attacca_graph_load(path.c_str(), into); });
+  // .onnx: an ONNX model; any other name: the text form. `sizes`: numbers in place of a model's
+  // symbols (attacca_graph_load_sized).
+  static Result<Graph> load(const std::string& path,
+                            const std::vector<std::pair<std::string, int64_t>>& sizes = {}) {
+    detail::GivenTexts texts = {{"path", path}};
+    const std::vector<attacca_size> given = detail::given_sizes(sizes, texts);
+    return make(texts, [&](attacca_graph** into) {
+      return attacca_graph_load_sized(path.c_str(), given.data(), given.size(), into);
+    });
   }
 
   // An ONNX model in memory. `directory`: where its external data lies; empty: it has none.
   static Result<Graph> from_onnx(std::span<const std::byte> model,
-                                 const std::string& directory = {}) {
-    return make({{"directory", directory}}, [&](attacca_graph** into) {
-      return attacca_graph_from_onnx(model.data(), model.size(),
-                                     directory.empty() ? nullptr : directory.c_str(), into);
+                                 const std::string& directory = {},
+                                 const std::vector<std::pair<std::string, int64_t>>& sizes = {}) {
+    detail::GivenTexts texts = {{"directory", directory}};
+    const std::vector<attacca_size> given = detail::given_sizes(sizes, texts);
+    return make(texts, [&](attacca_graph** into) {
+      return attacca_graph_from_onnx_sized(model.data(), model.size(),
+                                           directory.empty() ? nullptr : directory.c_str(),
+                                           given.data(), given.size(), into);
     });
   }
 
@@ -677,11 +697,7 @@ class Plan {
                            const std::vector<int32_t>& alignments = {},
                            const std::vector<std::vector<int64_t>>& strides = {}) const {
     detail::GivenTexts texts;
-    std::vector<attacca_size> given;
-    for (const auto& [symbol, value] : sizes) {
-      texts.emplace_back("size", symbol);
-      given.push_back({symbol.c_str(), value});
-    }
+    const std::vector<attacca_size> given = detail::given_sizes(sizes, texts);
     if (Status status = detail::whole(texts); !status) return status;
     std::vector<const int64_t*> laid_out;
     for (const std::vector<int64_t>& each : strides) {
@@ -701,11 +717,7 @@ class Plan {
   Result<Parts> prepare_parts(const std::vector<std::pair<std::string, int64_t>>& sizes,
                               const std::vector<int32_t>& alignments, size_t parts) const {
     detail::GivenTexts texts;
-    std::vector<attacca_size> given;
-    for (const auto& [symbol, value] : sizes) {
-      texts.emplace_back("size", symbol);
-      given.push_back({symbol.c_str(), value});
-    }
+    const std::vector<attacca_size> given = detail::given_sizes(sizes, texts);
     if (Status status = detail::whole(texts); !status) return status;
     attacca_parts* made = nullptr;
     if (Status status(attacca_plan_prepare_parts(handle(), given.data(), given.size(),
@@ -859,11 +871,7 @@ inline Result<std::string> graph_problems(const Graph& graph, const std::string&
   const std::string mode_text = std::string(kModeNames[static_cast<size_t>(mode)]) +
                                 (batch_invariant ? "+batch_invariant" : "");
   detail::GivenTexts texts = {{"device", device}};
-  std::vector<attacca_size> given;
-  for (const auto& [symbol, value] : sizes) {
-    texts.emplace_back("size", symbol);
-    given.push_back({symbol.c_str(), value});
-  }
+  const std::vector<attacca_size> given = detail::given_sizes(sizes, texts);
   if (Status status = detail::whole(texts); !status) return status;
   return detail::text_of([&](attacca_bytes** into) {
     return attacca_graph_problems(graph.handle(), device.c_str(), mode_text.c_str(), given.data(),

@@ -10,9 +10,13 @@ namespace attacca::import {
 namespace {
 
 // A text's shapes may be symbols wherever a model's may not: sizes are not needed.
-Result<ir::Graph> read_text(const std::string& path, const ir::SymbolValues&) {
+Result<ir::Graph> read_text(const std::string& path, const ir::SymbolValues& sizes) {
   ATTACCA_TRY(const std::string text, read_file(path));
-  return ir::parse_graph(text, path);
+  auto graph = ir::parse_graph(text, path);
+  if (graph && !sizes.empty())
+    return fail("a graph in the text form is read without sizes", path,
+                "give them when it is prepared or run");
+  return graph;
 }
 
 constexpr Format kFormats[] = {

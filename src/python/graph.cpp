@@ -1,10 +1,14 @@
+#include "nanobind/stl/pair.h"
 #include "nanobind/stl/string.h"
+#include "nanobind/stl/vector.h"
 #include "python/binding.hpp"
 
 namespace nb = nanobind;
 
 namespace attacca::python {
 namespace {
+
+using Sizes = std::vector<std::pair<std::string, int64_t>>;
 
 std::span<const std::byte> bytes_of(const nb::bytes& data) {
   return {static_cast<const std::byte*>(data.data()), data.size()};
@@ -23,19 +27,21 @@ void bind_graph(nb::module_& module) {
           nb::arg("text"))
       .def_static(
           "load",
-          [](const std::string& path) {
+          [](const std::string& path, const Sizes& sizes) {
             whole(path, "path");
-            return check(unlocked([&] { return Graph::load(path); }));
+            for (const auto& [symbol, value] : sizes) whole(symbol, "dims");
+            return check(unlocked([&] { return Graph::load(path, sizes); }));
           },
-          nb::arg("path"))
+          nb::arg("path"), nb::arg("sizes") = Sizes())
       .def_static(
           "from_onnx",
-          [](const nb::bytes& model, const std::string& directory) {
+          [](const nb::bytes& model, const std::string& directory, const Sizes& sizes) {
             whole(directory, "directory");
+            for (const auto& [symbol, value] : sizes) whole(symbol, "dims");
             const std::span<const std::byte> bytes = bytes_of(model);
-            return check(unlocked([&] { return Graph::from_onnx(bytes, directory); }));
+            return check(unlocked([&] { return Graph::from_onnx(bytes, directory, sizes); }));
           },
-          nb::arg("model"), nb::arg("directory") = "")
+          nb::arg("model"), nb::arg("directory") = "", nb::arg("sizes") = Sizes())
       .def("text", [](const Graph& graph) { return check(unlocked([&] { return graph.text(); })); })
       .def(
           "with_constant",

@@ -29,8 +29,8 @@
 
 namespace attacca::run {
 
-Result<ir::Graph> load_graph(const std::string& path) {
-  return import::format_of(path).read(path, {});
+Result<ir::Graph> load_graph(const std::string& path, const ir::SymbolValues& sizes) {
+  return import::format_of(path).read(path, sizes);
 }
 
 Result<Prepared> prepare(const ir::Graph& graph, const Target& target,

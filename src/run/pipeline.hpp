@@ -12,7 +12,7 @@
 namespace attacca::run {
 
 // Reads a model by its file's ending (import/formats.hpp).
-Result<ir::Graph> load_graph(const std::string& path);
+Result<ir::Graph> load_graph(const std::string& path, const ir::SymbolValues& sizes = {});
 
 // Folds the graph and cuts it into regions. Errors: a graph that does not verify, an output that
 // cannot be stored by its strides.

@@ -432,6 +432,14 @@ TEST(Api, ReadsModelsInMemory) {
   const auto loaded = attacca::Graph::load(ATTACCA_SOURCE_DIR "/examples/bert_mlp.onnx");
   EXPECT_EQ(*graph->text(), *loaded->text());
   EXPECT_FALSE(attacca::Graph::from_onnx(std::as_bytes(std::span(model).first(100))));
+  const auto sized = attacca::Graph::from_onnx(std::as_bytes(std::span(model)), {}, {{"S", 5}});
+  ASSERT_FALSE(sized);
+  EXPECT_EQ(sized.status().what(), "the model has no dimension S");
+  EXPECT_EQ(sized.status().fix(), "all its dimensions are fixed");
+  const auto text =
+      attacca::Graph::load(ATTACCA_SOURCE_DIR "/examples/llama3_8b_mlp.attacca", {{"M", 5}});
+  ASSERT_FALSE(text);
+  EXPECT_EQ(text.status().what(), "a graph in the text form is read without sizes");
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 serves all sizes, and is an error where ONNX Runtime's session is."""
 from __future__ import annotations
 
+import pathlib
+import tempfile
 import unittest
 from typing import Any
 
@@ -236,6 +238,39 @@ class Sizes(unittest.TestCase):
                 same += 1
                 np.testing.assert_array_equal(got, want, f"{nodes}, {m}, {n}, {k}", strict=True)
             self.assertGreaterEqual(same, 8, nodes)
+
+    def test_sizes_that_are_given(self) -> None:
+        random = np.random.default_rng(7)
+        weights = [onnx.numpy_helper.from_array(random.standard_normal(shape, np.float32), name)
+                   for name, shape in (("w", (1, 12, 3)), ("r", (1, 12, 3)))]
+        info = onnx.helper.make_tensor_value_info
+        graph = onnx.helper.make_graph(
+            [onnx.helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=3)], "g",
+            [info("x", onnx.TensorProto.FLOAT, ["S", "B", 3])],
+            [info("y", onnx.TensorProto.FLOAT, None)], weights)
+        model = onnx.helper.make_model(graph, ir_version=10,
+                                       opset_imports=[onnx.helper.make_opsetid("", 17)])
+        with self.assertRaisesRegex(attacca.Error, r'dims=\{"S": 64\}'):
+            attacca.compile(model)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "lstm.onnx"
+            onnx.save(model, path)
+            for given in (model, model.SerializeToString(), path, str(path)):
+                plan = attacca.compile(given, dims={"S": 5})
+                for batch in (1, 4):
+                    x = random.standard_normal((5, batch, 3), np.float32)
+                    np.testing.assert_allclose(plan(x), session.run(None, {"x": x})[0], atol=1e-5)
+        attacca.explain(model, dims={"S": np.int64(2)})
+        for dims, said in (({"T": 5}, "the model has no dimension T.*S"),
+                           ({"S": -1}, "size S is -1"), ({"S": 1.5}, "size S is 1.5"),
+                           ([5], "dims is a list")):
+            with self.assertRaisesRegex(attacca.Error, said):
+                attacca.compile(model, dims=dims)
+        text = "graph g(x: f32[S]) { return exp(x) }"
+        for other in (text, attacca.compile(text)):
+            with self.assertRaisesRegex(attacca.Error, "no ONNX model|no effect on a plan"):
+                attacca.explain(other, dims={"S": 5})
 
     def test_space_to_depth(self) -> None:
         self.check("r = Concat <axis = 0> (one, one, two, m) c = Reshape (x, r) "

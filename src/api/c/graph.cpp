@@ -3,6 +3,7 @@
 
 #include "api/builder.hpp"
 #include "api/c/handles.hpp"
+#include "api/c/sizes.hpp"
 #include "api/c/status.hpp"
 #include "api/constants.hpp"
 #include "api/names.hpp"
@@ -50,6 +51,26 @@ attacca_status* attacca_graph_from_onnx(const void* model, size_t bytes, const c
     ATTACCA_REQUIRE(model, graph);
     const std::string_view text(static_cast<const char*>(model), bytes);
     return give_graph(attacca::import::parse_onnx(text, text_or(directory, "")), graph);
+  });
+}
+
+attacca_status* attacca_graph_load_sized(const char* path, const attacca_size* sizes, size_t count,
+                                         attacca_graph** graph) {
+  return guarded([&]() -> Status {
+    ATTACCA_REQUIRE(path, graph);
+    ATTACCA_TRY(const ir::SymbolValues values, attacca::api::read_sizes(sizes, count));
+    return give_graph(attacca::run::load_graph(path, values), graph);
+  });
+}
+
+attacca_status* attacca_graph_from_onnx_sized(const void* model, size_t bytes,
+                                              const char* directory, const attacca_size* sizes,
+                                              size_t count, attacca_graph** graph) {
+  return guarded([&]() -> Status {
+    ATTACCA_REQUIRE(model, graph);
+    const std::string_view text(static_cast<const char*>(model), bytes);
+    ATTACCA_TRY(const ir::SymbolValues values, attacca::api::read_sizes(sizes, count));
+    return give_graph(attacca::import::parse_onnx(text, text_or(directory, ""), {}, values), graph);
   });
 }
 

@@ -61,7 +61,7 @@ Result<Outputs> range_of_symbols(Node& node, DType dtype, const Dim& start, cons
   if (!by || *by == 0)
     return fail(fmt::format("Range from {} to {} by {}", ir::to_string(start), ir::to_string(limit),
                             ir::to_string(step)),
-                {}, "give the sizes, e.g. --dim; the step is a number other than 0");
+                {}, "give the sizes (--dim, in Python dims=); the step is a number other than 0");
   if (*by == 1) return cast(emit_range(node.graph(), start, ir::maximum(start, limit)), dtype);
   const Dim count = ir::maximum(
       *by > 0 ? ir::ceil_div(limit - start, step) : ir::ceil_div(start - limit, Dim(0) - step), 0);

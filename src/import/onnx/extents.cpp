@@ -47,13 +47,26 @@ Result<Dim> InputExtents::read(const onnx::TensorShapeProto::Dimension& proto,
   return symbol(param);
 }
 
+Status InputExtents::check_sizes() const {
+  for (const auto& [symbol, size] : sizes_) {
+    if (!known_.count(symbol))
+      return fail(fmt::format("the model has no dimension {}", symbol), symbol,
+                  known_.empty() ? "all its dimensions are fixed"
+                                 : fmt::format("its dimensions are {}", fmt::join(known_, ", ")));
+    if (size < 0)
+      return fail(fmt::format("{} is no size", size), symbol, "give a number of 0 or more");
+  }
+  return {};
+}
+
 const Dim& InputExtents::symbol(const std::string& param) {
   const auto [slot, fresh] = params_.try_emplace(param);
   if (fresh) slot->second = sized(symbols_.take(param));
   return slot->second;
 }
 
-Dim InputExtents::sized(const std::string& symbol) const {
+Dim InputExtents::sized(const std::string& symbol) {
+  known_.insert(symbol);
   if (const auto size = sizes_.find(symbol); size != sizes_.end()) return size->second;
   const auto equal = equal_.find(symbol);
   return equal == equal_.end() ? Dim::symbol(symbol) : equal->second;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "import/onnx/nodes/names.hpp"
@@ -23,14 +24,17 @@ class InputExtents {
   // A dim_param that is an expression of noted names is that expression; any other is a symbol.
   Result<ir::Dim> read(const onnx::TensorShapeProto::Dimension& proto, const std::string& input,
                        int axis);
+  // An error: a size of a symbol that no extent read so far has.
+  Status check_sizes() const;
 
  private:
   const ir::Dim& symbol(const std::string& param);
-  ir::Dim sized(const std::string& symbol) const;
+  ir::Dim sized(const std::string& symbol);
 
   const ir::SymbolValues& sizes_;
   const EqualExtents& equal_;
   NameSet symbols_;
+  std::set<std::string> known_;            // symbols, also those with a size
   std::map<std::string, ir::Dim> params_;  // by dim_param
   std::map<std::string, ir::Dim> names_;   // that stand alone
 };

@@ -157,7 +157,8 @@ Result<std::vector<Dim>> Node::dims(size_t i, std::string_view what) {
   return fail(fmt::format("{} (input {}, {}) must follow from constants and shapes", what, i,
                           proto_.input(static_cast<int>(i))),
               {},
-              "store it as an initializer; where it depends on sizes alone, give them, e.g. --dim");
+              "store it as an initializer; where it depends on sizes alone, give them (--dim, in "
+              "Python dims=)");
 }
 
 Result<std::vector<int64_t>> Node::integers(size_t i, std::string_view what) {

@@ -71,6 +71,7 @@ class Importer {
     graph_.name = sanitised(model_.graph().name());
     ATTACCA_TRY_VOID(add_initializers(scope));
     ATTACCA_TRY_VOID(add_inputs(scope));
+    ATTACCA_TRY_VOID(extents_.check_sizes());
     ATTACCA_TRY_VOID(add_nodes(model_.graph().node(), scope));
     ATTACCA_TRY_VOID(add_outputs(scope));
     return ir::without_dead_nodes(graph_);
@@ -308,7 +309,8 @@ class Importer {
                                              : std::nullopt;
     if (!taken)
       return fail("which branch is taken depends on the data, or on a size", {},
-                  "fix the sizes that its condition reads (--dim NAME=SIZE), or run the file with "
+                  "fix the sizes that its condition reads (--dim NAME=SIZE, in Python dims=), or "
+                  "run the file with "
                   "ONNX Runtime");
     ATTACCA_TRY(const onnx::GraphProto* graph, branch_of(proto, *taken != 0));
     Scope scope{outer.opsets, {}, outer.depth + 1, &outer};
@@ -425,8 +427,8 @@ Result<ir::Graph> import_model(const Read& read, const std::string& directory,
 }  // namespace
 
 Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& directory,
-                             const FixedInputs& fixed) {
-  return import_model([&] { return parse_model(bytes); }, directory, fixed, {});
+                             const FixedInputs& fixed, const ir::SymbolValues& sizes) {
+  return import_model([&] { return parse_model(bytes); }, directory, fixed, sizes);
 }
 
 Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed,

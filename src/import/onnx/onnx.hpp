@@ -13,14 +13,14 @@ namespace attacca::import {
 // among them.
 using FixedInputs = std::map<std::string, ir::Tensor>;
 
-// `path` names a .onnx file; external data is looked up beside it. Errors list every unsupported op
-// with its node name at once.
-// Symbols of the inputs' shapes that are among `sizes` become numbers.
+// `path` names a .onnx file; external data is looked up beside it. Symbols of the inputs' shapes
+// that are among `sizes` become numbers. Errors list every unsupported op with its node name at
+// once; another is a size of no symbol.
 Result<ir::Graph> read_onnx(const std::string& path, const FixedInputs& fixed = {},
                             const ir::SymbolValues& sizes = {});
 
 // From memory; external data is an error unless `directory` is given.
 Result<ir::Graph> parse_onnx(std::string_view bytes, const std::string& directory = {},
-                             const FixedInputs& fixed = {});
+                             const FixedInputs& fixed = {}, const ir::SymbolValues& sizes = {});
 
 }  // namespace attacca::import

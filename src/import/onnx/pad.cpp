@@ -46,7 +46,7 @@ Result<Expr> padded_with_own(Node& node, const Expr& x, int64_t axis, const Dim&
   if (!dim_before.is_static() || !dim_after.is_static())
     return fail(fmt::format("pads of {} and {} with mode={}", ir::to_string(dim_before),
                             ir::to_string(dim_after), mode),
-                {}, "give the sizes, e.g. --dim");
+                {}, "give the sizes (--dim, in Python dims=)");
   const int64_t before = dim_before.value(), after = dim_after.value();
   ATTACCA_TRY(const Value value, x.value);
   const Dim extent = node.shape(value)[static_cast<size_t>(axis)];

@@ -88,31 +88,46 @@ def check_options(given: Mapping[str, Any]) -> None:
             given.get("batch_invariant", False))
 
 
-def graph_of(source: Any) -> _core.Graph:
-    """The graph of a text, of a file, or of an ONNX model in memory."""
-    if isinstance(source, _core.Graph):
-        return source
+def graph_of(source: Any, dims: Any = None) -> _core.Graph:
+    """The graph of a text, of a file, or of an ONNX model in memory; ``dims`` as
+    :func:`attacca.compile` takes them."""
+    sizes = _sizes_of(dims)
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _core.Graph.from_onnx(bytes(source))
+        return _core.Graph.from_onnx(bytes(source), sizes=sizes)
     if isinstance(source, os.PathLike):
-        return _core.Graph.load(_arguments.path(source, "graph"))
+        return _core.Graph.load(_arguments.path(source, "graph"), sizes)
     # onnx.ModelProto
     if callable(getattr(source, "SerializeToString", None)) and not isinstance(source, type):
-        return _core.Graph.from_onnx(source.SerializeToString())
-    if not isinstance(source, str):
+        return _core.Graph.from_onnx(source.SerializeToString(), sizes=sizes)
+    if isinstance(source, str):
+        source = _arguments.text(source, "graph")
+        # A text has braces, a file an ending.
+        if re.fullmatch(r"[^{\n]*\.[A-Za-z]\w*", source) or ("{" not in source
+                                                              and os.path.exists(source)):
+            return _core.Graph.load(source, sizes)
+    elif not isinstance(source, _core.Graph):
         raise Error(f"{_arguments.shown(source)} is not a graph", "graph",
                     "give the text form, a path to a model file, an ONNX model as bytes, or a "
                     "torch.export.ExportedProgram")
-    source = _arguments.text(source, "graph")
-    # A text has braces, a file an ending.
-    if re.fullmatch(r"[^{\n]*\.[A-Za-z]\w*", source) or ("{" not in source
-                                                          and os.path.exists(source)):
-        return _core.Graph.load(source)
+    if sizes:
+        raise Error("dims of a graph that is no ONNX model", "dims",
+                    "give its sizes when it is called or prepared")
+    if isinstance(source, _core.Graph):
+        return source
     if "{" not in source and "graph" not in source:
         raise Error(f"{_arguments.shown(source)} is neither a graph nor a file that exists",
                     "graph", "give a path to a model file, or a text that begins with "
                     "graph NAME(x: f32[M, 64]) {")
     return _core.Graph.parse(source)
+
+
+def _sizes_of(dims: Any) -> list[tuple[str, int]]:
+    if dims is None:
+        return []
+    if not isinstance(dims, Mapping):
+        raise Error(f"dims is {_arguments.shown(dims)}", "dims", 'give a dict, such as {"S": 64}')
+    return [(_arguments.text(name, "dims"), _arguments.size(size, name))
+            for name, size in dims.items()]
 
 
 class OnnxModel(Protocol):
@@ -133,7 +148,8 @@ GraphSource = Union[str, bytes, bytearray, memoryview, "os.PathLike[str]", OnnxM
 @overload
 def compile(graph: GraphSource, *, device: Device = ..., mode: Mode = ..., tuning: Tuning = ...,
             tuning_seconds: float = ..., threads: int = ..., batch_invariant: bool = ...,
-            constants: Mapping[str, Any] | None = ...) -> Plan: ...
+            constants: Mapping[str, Any] | None = ...,
+            dims: Mapping[str, int] | None = ...) -> Plan: ...
 
 
 @overload
@@ -143,16 +159,17 @@ def compile(graph: ExportedProgram, *, mode: Mode = ..., tuning: Tuning = ...,
 
 def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: Tuning = "known",
             tuning_seconds: float = 0, threads: int = 0, batch_invariant: bool = False,
-            constants: Mapping[str, Any] | None = None) -> Any:
+            constants: Mapping[str, Any] | None = None,
+            dims: Mapping[str, int] | None = None) -> Any:
     """Compiles a graph to a plan that is called with tensors.
 
     Args:
         graph: A graph in the text form, a path to a ``.attacca`` or ``.onnx`` file, an ONNX model
             (its bytes or a ``ModelProto``), or a ``torch.export.ExportedProgram``. Initializers of
             an ONNX model are constants, also those that are listed among its inputs.
-        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. ``device``, ``threads`` and
-            ``constants`` are errors for an ExportedProgram, which runs where its weights and inputs
-            are.
+        device: "cpu", "cuda" or "cuda:1", or a ``torch.device``. ``device``, ``threads``,
+            ``constants`` and ``dims`` are errors for an ExportedProgram, which runs where its
+            weights and inputs are.
         mode: "fp32" rounds only where the graph casts and where a region's results are stored;
             "eager" rounds after every op, as the unfused graph does.
         tuning: How the GPU kernels for given sizes are chosen. "known": from the tuning database,
@@ -171,6 +188,8 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
         constants: Inputs that never change, such as weights, by name: NumPy arrays or CPU
             tensors of the input's dtype and shape. They are copied into the plan, and calls do
             not take them.
+        dims: Sizes in place of symbols of an ONNX model's input shapes, such as {"S": 64}. Some ops
+            need them: an LSTM is unrolled over its sequence.
 
     Returns:
         A :class:`Plan`; for an ExportedProgram an :class:`attacca.torch.Program`.
@@ -182,10 +201,13 @@ def compile(graph: Any, *, device: Device = "cpu", mode: Mode = "fp32", tuning: 
     """
     compiler = _compiler_of(type(graph))
     if compiler is not None:
+        if dims is not None:
+            raise Error("dims of a graph that is no ONNX model", "dims",
+                        "export the program with the sizes")
         return compiler(graph, options(device, mode, tuning, tuning_seconds, threads,
                                        batch_invariant), constants)
     return compile_plan(graph, device, mode, tuning, tuning_seconds, threads, constants,
-                        batch_invariant)
+                        batch_invariant, dims)
 
 
 Compiler = Callable[[Any, Options, Any], Any]
@@ -210,13 +232,13 @@ def _compiler_of(kind: type) -> Compiler | None:
 
 
 def compile_plan(graph: Any, device: Any, mode: Any, tuning: Any, tuning_seconds: Any, threads: Any,
-                 constants: Any, batch_invariant: Any = False) -> Plan:
+                 constants: Any, batch_invariant: Any = False, dims: Any = None) -> Plan:
     """:func:`compile` of all but exported programs."""
     chosen = options(device, mode, tuning, tuning_seconds, threads, batch_invariant)
     if constants is not None and not isinstance(constants, Mapping):
         raise Error(f"constants is {_arguments.shown(constants)}", "constants",
                     "give a dict of tensors by name")
-    read = graph_of(graph)
+    read = graph_of(graph, dims)
     for name, tensor in (constants or {}).items():
         name = _arguments.text(name, "constants")
         read = read.with_constant(name, *_typed_bytes(tensor, name))
@@ -256,8 +278,8 @@ def load(path: Path, *, device: Device = "") -> Plan:
 
 def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "fp32",
             tuning: Tuning = "known", tuning_seconds: float = 0, threads: int = 0,
-            batch_invariant: bool = False,
-            constants: Mapping[str, Any] | None = None) -> Explanation:
+            batch_invariant: bool = False, constants: Mapping[str, Any] | None = None,
+            dims: Mapping[str, int] | None = None) -> Explanation:
     """Which ops are fused together, and for each op left out the reason.
 
     Args:
@@ -271,6 +293,7 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
         threads: As for :func:`attacca.compile`.
         batch_invariant: As for :func:`attacca.compile`.
         constants: As for :func:`attacca.compile`.
+        dims: As for :func:`attacca.compile`.
 
     Returns:
         An :class:`Explanation`: ``print`` it, or make it the value of a notebook's cell to see a
@@ -279,12 +302,13 @@ def explain(what: Plan | GraphSource, *, device: Device = "cpu", mode: Mode = "f
     Raises:
         Error: As for :func:`attacca.compile`; an option is given for a plan.
     """
-    given = (device, mode, tuning, tuning_seconds, threads, constants, batch_invariant)
+    given = (device, mode, tuning, tuning_seconds, threads, constants, batch_invariant, dims)
     if not isinstance(what, Plan):
         return compile_plan(what, *given).explain()
     names = ("device", "mode", "tuning", "tuning_seconds", "threads", "constants",
-             "batch_invariant")
-    for name, value, default in zip(names, given, ("cpu", "fp32", "known", 0, 0, None, False)):
+             "batch_invariant", "dims")
+    for name, value, default in zip(names, given,
+                                    ("cpu", "fp32", "known", 0, 0, None, False, None)):
         if type(value) is not type(default) or value != default:
             raise Error(f"{name} has no effect on a plan, which is compiled already", name,
                         "leave it out")

@@ -141,8 +141,9 @@ std::string length_fix(const Dim& steps) {
   std::vector<std::string> symbols;
   steps.collect_symbols(symbols);
   return fmt::format(
-      "give the length of the sequence, such as --dim {}=64 on the command line, or export the "
-      "model with it",
+      "give the length of the sequence, such as --dim {0}=64, in Python dims={{\"{0}\": 64}}, or "
+      "export "
+      "the model with it",
       symbols.empty() ? "T" : symbols[0]);
 }
 

@@ -46,7 +46,7 @@ Result<Dim> scaled(size_t axis, const Dim& from, float scale, float (*rounded)(f
   }
   return fail(fmt::format("axis {} of extent {} is scaled by {}", axis, to_string(from), scale), {},
               from.is_static() ? fmt::format("resize to at most {} elements", kMostResized)
-                               : "give its size, e.g. --dim");
+                               : "give its size (--dim, in Python dims=)");
 }
 
 Result<ResizedAxis> by_scale(size_t axis, const Dim& from, float scale) {
@@ -92,7 +92,8 @@ Error unknown_extent(const ResizedAxis& by) {
   return {
       fmt::format("axis {} of extent {} becomes {}", by.axis, to_string(by.from), to_string(by.to)),
       {},
-      "give its size, e.g. --dim; of a symbol the nearest element is repeated a whole number of "
+      "give its size (--dim, in Python dims=); of a symbol the nearest element is repeated a whole "
+      "number of "
       "times, or all stay"};
 }
 
