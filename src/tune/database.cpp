@@ -69,7 +69,8 @@ using Statement = std::unique_ptr<sqlite3_stmt, Close>;
 
 tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
   if (database != nullptr && (sqlite3_errcode(database) & 0xff) == SQLITE_BUSY) {
-    impatient_until = Clock::now() + kImpatience;
+    const auto now = Clock::now();
+    if (now >= impatient_until.load()) impatient_until = now + kImpatience;  // it waited
     return fail(
         "another process keeps the tuning database locked: what was measured is not known, "
         "and what is measured is not kept",
