@@ -11,7 +11,6 @@
 #include "cli/commands.hpp"
 #include "import/files/npy.hpp"
 #include "import/files/safetensors.hpp"
-#include "import/formats.hpp"
 #include "ir/packed/header.hpp"
 #include "ir/packed/packed.hpp"
 #include "ir/text/lexer.hpp"
@@ -88,7 +87,7 @@ Result<Job> load_job(const std::string& file, const std::vector<std::string>& di
     for (const auto& [name, text] : pairs) {
       ATTACCA_TRY(job.fixed[name], parse_size(text, "--dim"));
     }
-    graph = import::format_of(file).read(file, job.fixed);
+    graph = run::load_graph(file, job.fixed);
   }
   ATTACCA_TRY(job.graph, std::move(graph));
   ATTACCA_TRY_VOID(ir::verify(job.graph));

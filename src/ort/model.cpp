@@ -129,7 +129,8 @@ class Writer {
       message.message(kModelOpset, opset);
     }
     message.message(kModelGraph, body_);
-    // Symbols that differ are not taken for equal: ONNX Runtime broadcasts one that is 1.
+    // Symbols that differ are not taken for equal: ONNX Runtime broadcasts one that is 1
+    // (kBroadcastsAtRunTime in src/import/onnx/onnx.cpp).
     Message metadata;
     metadata.text(kMetadataKey, "attacca.broadcasts_at_run_time");
     message.message(kMetadata, metadata);

@@ -185,6 +185,8 @@ class Concretizer {
 
   Status add_kernel(const ir::Graph& graph, ir::Value kernel) {
     ATTACCA_TRY(problem_.kernel, concretize_kernel(graph, kernel, symbols_));
+    if (const auto text = read_file(problem_.kernel->call.file))
+      problem_.kernel->contents = hash64(*text);
     for (const ir::Value operand : graph[kernel].operands) {
       const ir::Type& type = graph.type(operand);
       ATTACCA_TRY(const std::vector<int64_t> shape, numbers(type.shape, symbols_));
@@ -382,7 +384,6 @@ Result<KernelPart> concretize_kernel(const ir::Graph& graph, ir::Value kernel,
     ATTACCA_TRY(*size, numbered(*size, symbols));
   }
   ATTACCA_TRY(part.elements, number(ir::element_count(node.type.shape), symbols));
-  if (const auto text = read_file(part.call.file)) part.contents = hash64(*text);
   return part;
 }
 

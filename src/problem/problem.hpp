@@ -83,8 +83,10 @@ struct KernelPart {
   ir::DType stored = ir::DType::F32;
   int64_t elements = 0;  // of the result, which is dense
   ir::Value node = {};
-  std::string name;       // of the node, for messages
-  uint64_t contents = 0;  // a hash of the file, without what it includes; 0: it cannot be read
+  std::string name;  // of the node, for messages
+  // For keys: a hash of the file, without what it includes. 0: it cannot be read, or not
+  // concretize() made this.
+  uint64_t contents = 0;
 };
 
 struct Problem {

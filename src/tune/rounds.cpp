@@ -40,10 +40,6 @@ bool contains(const std::vector<launch::Candidate>& list, const launch::Candidat
   return std::find(list.begin(), list.end(), candidate) != list.end();
 }
 
-void add(std::vector<launch::Candidate>& list, const launch::Candidate& candidate) {
-  if (!contains(list, candidate)) list.push_back(candidate);
-}
-
 // The trials that can be compared with each other, the fastest first.
 std::vector<const Trial*> comparable(const std::vector<Trial>& trials) {
   std::vector<const Trial*> timed;
@@ -111,6 +107,10 @@ std::vector<Trial> mean_trials(const std::vector<std::vector<Trial>>& processes)
 
 }  // namespace
 
+void add_once(std::vector<launch::Candidate>& list, const launch::Candidate& candidate) {
+  if (!contains(list, candidate)) list.push_back(candidate);
+}
+
 TieOrder::TieOrder(std::vector<launch::Candidate> ranked, std::optional<launch::Candidate> before)
     : ranked_(std::move(ranked)), before_(std::move(before)) {}
 
@@ -159,7 +159,8 @@ std::vector<launch::Candidate> finalists(const std::vector<Trial>& trials, const
     std::vector<const Trial*> kind;
     for (const Trial* trial : timed)
       if (is_unfused(trial->candidate) == unfused) kind.push_back(trial);
-    for (size_t i = 0; i < std::min(fastest, kind.size()); ++i) add(chosen, kind[i]->candidate);
+    for (size_t i = 0; i < std::min(fastest, kind.size()); ++i)
+      add_once(chosen, kind[i]->candidate);
     std::erase_if(kind, [near = kind.empty() ? 0 : kNear * *kind[0]->seconds](const Trial* trial) {
       return *trial->seconds > near;
     });
@@ -167,9 +168,9 @@ std::vector<launch::Candidate> finalists(const std::vector<Trial>& trials, const
       return order.first(a->candidate, b->candidate);
     });
     for (size_t i = 0; i < std::min(kNearOfAKind, kind.size()); ++i)
-      add(chosen, kind[i]->candidate);
+      add_once(chosen, kind[i]->candidate);
   }
-  if (order.before()) add(chosen, *order.before());
+  if (order.before()) add_once(chosen, *order.before());
   return chosen;
 }
 
@@ -191,9 +192,9 @@ std::vector<launch::Candidate> contenders(const std::vector<Trial>& trials, cons
     return order.first(a->candidate, b->candidate);
   });
   for (size_t i = 0; i < std::min(kNearContenders, near.size()); ++i)
-    add(chosen, near[i]->candidate);
+    add_once(chosen, near[i]->candidate);
   for (const Trial* trial : timed)
-    if (order.before() == trial->candidate) add(chosen, trial->candidate);
+    if (order.before() == trial->candidate) add_once(chosen, trial->candidate);
   return chosen;
 }
 
@@ -210,9 +211,9 @@ std::vector<launch::Candidate> close_calls(const std::vector<Trial>& trials,
         order.first(trial->candidate, sure->candidate))
       unsure.push_back(trial->candidate);
   if (unsure.empty()) return {};
-  add(unsure, timed[0]->candidate);
-  add(unsure, sure->candidate);
-  if (const Trial* unfused = fastest_unfused(timed)) add(unsure, unfused->candidate);
+  add_once(unsure, timed[0]->candidate);
+  add_once(unsure, sure->candidate);
+  if (const Trial* unfused = fastest_unfused(timed)) add_once(unsure, unfused->candidate);
   return unsure;
 }
 
@@ -241,7 +242,7 @@ std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch
   sort_by_time(trials);
   if (options.quick || options.finalists == 0) return trials;
   const auto time_again = [&](std::vector<launch::Candidate> candidates, int rounds, Pace pace) {
-    if (options.modelled) add(candidates, *options.modelled);
+    if (options.modelled) add_once(candidates, *options.modelled);
     trials = merge_rounds(std::move(trials), stopwatch.time(std::move(candidates), rounds, pace));
   };
   const auto fastest = static_cast<size_t>(options.finalists);
@@ -250,7 +251,7 @@ std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch
   for (const Trial& trial : trials)
     if (trial.seconds && !is_unfused(trial.candidate) && fused++ < fastest)
       for (const launch::Candidate& variant : stopwatch.variants(trial.candidate))
-        add(again, variant);
+        add_once(again, variant);
   stopwatch.report(0.6, fmt::format("timing {} of the best", again.size()));
   time_again(std::move(again), options.rounds, Pace::Rested);
   again = contenders(trials, order);
@@ -259,7 +260,7 @@ std::vector<Trial> time_in_rounds(const Stopwatch& stopwatch, std::vector<launch
   time_again(std::move(again), kLastRounds, Pace::Sustained);
   again = close_calls(trials, order);
   if (again.empty()) return trials;
-  if (options.modelled) add(again, *options.modelled);
+  if (options.modelled) add_once(again, *options.modelled);
   stopwatch.report(0.95, fmt::format("timing {} that nearly tie", again.size()));
   std::vector<std::vector<Trial>> processes;
   while (processes.size() < kCloseProcesses) {

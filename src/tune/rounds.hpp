@@ -39,6 +39,9 @@ class TieOrder {
   std::optional<launch::Candidate> before_;
 };
 
+// Adds it at the end, unless it is in the list.
+void add_once(std::vector<launch::Candidate>& list, const launch::Candidate& candidate);
+
 // Sorts: the fastest first, failed ones last.
 void sort_by_time(std::vector<Trial>& trials);
 

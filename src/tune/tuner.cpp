@@ -1,6 +1,5 @@
 #include "tune/tuner.hpp"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "fmt/format.h"
@@ -126,12 +125,8 @@ Result<Tuned> tune(const std::shared_ptr<launch::Toolbox>& toolbox,
     else
       result.excluded.push_back({candidate.kernel, "ranked below those that were timed"});
   }
-  const auto add = [&](const std::optional<launch::Candidate>& candidate) {
-    if (candidate && std::find(first.begin(), first.end(), *candidate) == first.end())
-      first.push_back(*candidate);
-  };
-  if (!options.quick) add(options.modelled);
-  add(options.before);
+  if (options.modelled && !options.quick) add_once(first, *options.modelled);
+  if (options.before) add_once(first, *options.before);
   const TieOrder order(first, options.before);
   TimingRequest request = make_request(*toolbox, text, {}, 0);
   const Stopwatch stopwatch = {

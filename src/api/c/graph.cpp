@@ -39,19 +39,12 @@ attacca_status* attacca_graph_parse(const char* text, attacca_graph** graph) {
 }
 
 attacca_status* attacca_graph_load(const char* path, attacca_graph** graph) {
-  return guarded([&]() -> Status {
-    ATTACCA_REQUIRE(path, graph);
-    return give_graph(attacca::run::load_graph(path), graph);
-  });
+  return attacca_graph_load_sized(path, nullptr, 0, graph);
 }
 
 attacca_status* attacca_graph_from_onnx(const void* model, size_t bytes, const char* directory,
                                         attacca_graph** graph) {
-  return guarded([&]() -> Status {
-    ATTACCA_REQUIRE(model, graph);
-    const std::string_view text(static_cast<const char*>(model), bytes);
-    return give_graph(attacca::import::parse_onnx(text, text_or(directory, "")), graph);
-  });
+  return attacca_graph_from_onnx_sized(model, bytes, directory, nullptr, 0, graph);
 }
 
 attacca_status* attacca_graph_load_sized(const char* path, const attacca_size* sizes, size_t count,

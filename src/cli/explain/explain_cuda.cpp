@@ -1,7 +1,5 @@
 #include "cli/explain/explain_cuda.hpp"
 
-#include <algorithm>
-
 #include "fmt/format.h"
 
 #include "cli/explain/decisions.hpp"
@@ -11,11 +9,6 @@
 #include "tune/candidates.hpp"
 
 namespace attacca::cli {
-namespace {
-
-constexpr const char* kUnfused = "unfused";
-
-}  // namespace
 
 Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& args) {
   const gpu::DeviceInfo& device = prepared.target.device->info();
@@ -41,6 +34,7 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
     }
     RankedRegion ranked{i + 1, tune::fused_candidates(problem, catalog, device, args.allow)};
     tune::apply({args.allow, args.deny}, ranked.candidates);
+    ranked.templates = ranked.candidates.ranked.size() + ranked.candidates.excluded.size();
     ranked.names_rows = names_rows(problem);
     ranked.has_codes = has_codes(problem);
     for (const launch::Candidate& each : ranked.candidates.ranked) {
@@ -48,7 +42,7 @@ Result<Ranking> rank(Job job, const run::Prepared& prepared, const ExplainArgs& 
       ranked.widens_before.push_back(launch::widens_before(problem, each, catalog));
     }
     if (problem.batch_invariant) {
-      ranked.candidates.excluded.push_back({kUnfused, std::string(launch::kVariantVendor)});
+      ranked.candidates.excluded.push_back({"unfused", std::string(launch::kVariantVendor)});
     } else {
       ranked.unfused = tune::estimated_unfused(problem, device).front();
       ranked.prefers_unfused = tune::prefers_unfused(ranked.candidates, *ranked.unfused, device);
@@ -70,11 +64,8 @@ std::string to_text(const Ranking& ranking) {
         text += fmt::format("  not fused: {}\n", each.reason);
       continue;
     }
-    const auto excluded = static_cast<size_t>(
-        std::count_if(all.excluded.begin(), all.excluded.end(),
-                      [](const launch::Exclusion& each) { return each.kernel != kUnfused; }));
     text += fmt::format("region {} on {}: {} of {} templates can compute it\n", region.number,
-                        ranking.device, all.ranked.size(), all.ranked.size() + excluded);
+                        ranking.device, all.ranked.size(), region.templates);
     if (region.unfused)
       text += fmt::format("  {}{}{}, expected {:.2f} us{}\n", to_string(region.unfused->candidate),
                           region.names_rows ? kGathersBefore : "",

@@ -25,6 +25,7 @@ struct RankedRegion {
   std::vector<bool> gathers_before = {};  // one for each ranked candidate
   bool has_codes = false;                 // B is weights in codes
   std::vector<bool> widens_before = {};   // one for each ranked candidate
+  size_t templates = 0;                   // that were asked
 };
 struct Ranking {
   std::string device;

@@ -11,7 +11,7 @@ import math
 import operator
 import os
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Union, cast, get_args
 
 from ._errors import Error
@@ -123,6 +123,11 @@ def size(value: Any, symbol: str) -> int:
         raise Error(f"size {symbol} is {number}", symbol,
                     "give 0 or more" if number < 0 else "give less")
     return number
+
+
+def sizes(given: Mapping[str, Any], where: str) -> list[tuple[str, int]]:
+    """Symbols and their :func:`size`."""
+    return [(text(name, where), size(value, name)) for name, value in given.items()]
 
 
 def threads(value: Any) -> int:

@@ -126,8 +126,7 @@ def _sizes_of(dims: Any) -> list[tuple[str, int]]:
         return []
     if not isinstance(dims, Mapping):
         raise Error(f"dims is {_arguments.shown(dims)}", "dims", 'give a dict, such as {"S": 64}')
-    return [(_arguments.text(name, "dims"), _arguments.size(size, name))
-            for name, size in dims.items()]
+    return _arguments.sizes(dims, "dims")
 
 
 class OnnxModel(Protocol):

@@ -120,9 +120,7 @@ class Plan:
         Raises:
             Error: A symbol is missing or unknown; a size is negative; the GPU fails.
         """
-        given = [(_arguments.text(name, "sizes"), _arguments.size(size, name))
-                 for name, size in sizes.items()]
-        return Instance(self._core.prepare(given, []))
+        return Instance(self._core.prepare(_arguments.sizes(sizes, "sizes"), []))
 
     def explain(self) -> Explanation:
         """Which ops the plan fuses, and for each op left out the reason."""
