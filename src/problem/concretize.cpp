@@ -5,6 +5,7 @@
 
 #include "fmt/format.h"
 
+#include "fuse/views.hpp"
 #include "problem/problem.hpp"
 #include "support/files/file.hpp"
 #include "support/hash.hpp"
@@ -72,7 +73,8 @@ class Concretizer {
 
   Result<Problem> run(const ir::Graph& graph, ir::Mode mode) {
     problem_.mode = mode;
-    problem_.epilogue = epilogue::canonicalize(region_.epilogue);
+    ATTACCA_TRY(const epilogue::Epilogue moved, moved_along_rows());
+    problem_.epilogue = epilogue::canonicalize(moved);
     ATTACCA_TRY_VOID(set_domain());
     for (const fuse::Gemm& gemm : region_.gemms) ATTACCA_TRY_VOID(add_product(gemm, graph));
     if (region_.kernel) ATTACCA_TRY_VOID(add_kernel(graph, *region_.kernel));
@@ -85,6 +87,29 @@ class Concretizer {
   }
 
  private:
+  // With one row, what moves along the last batch axis may as well move along the rows, which that
+  // axis then becomes (merge_batches), unless B moves along it.
+  Result<epilogue::Epilogue> moved_along_rows() const {
+    epilogue::Epilogue moved = region_.epilogue;
+    const size_t rows = moved.domain.size() - 2;
+    ATTACCA_TRY(const std::vector<int64_t> domain, numbers(moved.domain, symbols_));
+    size_t end = rows;  // of the axes that are longer than one
+    while (end > 0 && domain[end - 1] == 1) --end;
+    if (domain[rows] != 1 || end == 0 || region_.kernel) return moved;
+    const size_t axis = end - 1;
+    for (const fuse::Gemm& gemm : region_.gemms)
+      if (gemm.groups || !gemm.b.access.strides[axis].is(0) ||
+          (gemm.b.scales && !gemm.b.scales->access.strides[axis].is(0)))
+        return moved;
+    for (epilogue::Input& input : moved.inputs) {
+      if (rows_of(input.role) == Rows::Each || input.rows || input.group_stride) continue;
+      std::vector<ir::Dim>& strides = input.access.strides;
+      strides[rows] = strides[axis];
+      input.role = fuse::role_of(strides);
+    }
+    return moved;
+  }
+
   Status set_domain() {
     ATTACCA_TRY(std::vector<int64_t> domain, numbers(problem_.epilogue.domain, symbols_));
     problem_.n = domain.back();

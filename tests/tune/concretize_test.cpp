@@ -28,6 +28,24 @@ TEST(Concretize, BatchesOfASharedBBecomeRows) {
             "0+(0)16,1 @16");
 }
 
+TEST(Concretize, BatchesOfOneRowBecomeRowsWithTheirOperands) {
+  EXPECT_EQ(words("a: bf16[5, 1, 8], b: bf16[8, 16], r: bf16[5, 1, 16], c: bf16[16]",
+                  "return a @ b + r * c"),
+            "m=5 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | row 0+(0)0,1 @16 | full "
+            "0+(0)16,1 @16 | -> 0+(0)16,1 @16");
+  EXPECT_EQ(words("a: bf16[5, 1, 8], b: bf16[8, 16], s: bf16[5, 1, 1]", "return a @ b * s"),
+            "m=5 n=16 batch=1 | k=8 a 0+(0)8,1 @16 | b 0+(0)16,1 @16 | col 0+(0)1,0 @16 | -> "
+            "0+(0)16,1 @16");
+  // Not along the outer axis, of which r has one.
+  EXPECT_EQ(words("a: bf16[3, 5, 1, 8], b: bf16[8, 16], r: bf16[5, 1, 16]", "return a @ b + r"),
+            "m=5 n=16 batch=3 | k=8 a 0+(40)8,1 @16 | b 0+(0)16,1 @16 | full 0+(0)16,1 @16 | -> "
+            "0+(80)16,1 @16");
+  // A B of its own for each batch.
+  EXPECT_EQ(words("a: bf16[5, 1, 8], b: bf16[5, 8, 16], r: bf16[5, 1, 16]", "return a @ b + r"),
+            "m=1 n=16 batch=5 | k=8 a 0+(8)8,1 @16 | b 0+(128)16,1 @16 | row 0+(16)0,1 @16 | -> "
+            "0+(16)0,1 @16");
+}
+
 constexpr const char* kScaledBody =
     "return scale_blocks(a, s, [1, 1, 128]) @ transpose(scale_blocks(b, t, [128, 128]))";
 
