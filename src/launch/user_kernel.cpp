@@ -105,20 +105,39 @@ class Nothing : public Runnable {
 // Launches the kernel, which stores its own result, then the tail, which reads it.
 class KernelThenTail : public Runnable {
  public:
-  KernelThenTail(std::unique_ptr<Runnable> kernel, size_t stored, std::unique_ptr<Runnable> tail)
-      : kernel_(std::move(kernel)), stored_(stored), tail_(std::move(tail)) {}
+  // The kernel's operands, and the tail's.
+  struct Parts {
+    Addresses own, rest;
+  };
+
+  KernelThenTail(const problem::Problem& problem, std::unique_ptr<Runnable> kernel, size_t stored,
+                 std::unique_ptr<Runnable> tail)
+      : kernel_(std::move(kernel)),
+        stored_(stored),
+        tail_(std::move(tail)),
+        parts_(parts_of(map([](const auto&) -> void* { return nullptr; }, problem.views))) {}
 
   size_t workspace_bytes() const override { return tail_->workspace_bytes(); }
   Status launch(const Addresses& at, void* workspace, gpu::StreamHandle stream) const override {
-    const Addresses own{.kernel = at.kernel, .outputs = {at.inputs[stored_]}};
-    ATTACCA_TRY_VOID(kernel_->launch(own, nullptr, stream));
-    return tail_->launch(at.of_epilogue(), workspace, stream);
+    const auto parts = parts_.take([&] { return parts_of(at); });
+    parts->own.kernel = at.kernel;
+    parts->own.outputs[0] = at.inputs[stored_];
+    parts->rest.inputs = at.inputs;
+    parts->rest.outputs = at.outputs;
+    parts->rest.indices = at.indices;
+    ATTACCA_TRY_VOID(kernel_->launch(parts->own, nullptr, stream));
+    return tail_->launch(parts->rest, workspace, stream);
   }
 
  private:
   std::unique_ptr<Runnable> kernel_;
   size_t stored_;  // which of the epilogue's inputs the kernel's result is
   std::unique_ptr<Runnable> tail_;
+  mutable Reused<Parts> parts_;
+
+  static Parts parts_of(const Addresses& at) {
+    return {{.kernel = at.kernel, .outputs = {nullptr}}, at.of_epilogue()};
+  }
 };
 
 Result<uint64_t> word_of(const ir::ScalarArgument& scalar, const std::string& where) {
@@ -357,7 +376,7 @@ Result<std::unique_ptr<Runnable>> make_unfused_user_kernel(const std::shared_ptr
                                                            std::unique_ptr<Runnable> tail) {
   ATTACCA_TRY(const LoadedKernel loaded, load(toolbox, *problem.kernel));
   ATTACCA_TRY(auto kernel, loaded.alone(toolbox));
-  return std::make_unique<KernelThenTail>(std::move(kernel), stored_input(problem),
+  return std::make_unique<KernelThenTail>(problem, std::move(kernel), stored_input(problem),
                                           std::move(tail));
 }
 

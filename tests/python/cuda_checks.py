@@ -670,6 +670,20 @@ class Plans(Check):
         self.assertLess(error(wide[:, :7], want), 0.01)
         self.assertTrue(wide[:, 7:].isnan().all(), "padding was written")
 
+    def test_packed_weights_at_any_address(self):
+        for bits, scales in ((4, "bf16"), (8, "f32"), (4, "f16")):
+            packed = attacca.pack(torch.randn(40, 128), bits=bits, group=64, scale_dtype=scales)
+            graph = f"graph g(p: u8[{len(packed.data)}]) {{ return {packed.text('p', 'bf16')} }}"
+            wanted = attacca.compile(graph, device="cpu")(packed.data)
+            plan = attacca.compile(graph, device=DEVICE)
+            for begin in (0, 1, 2):
+                memory = torch.zeros(len(packed.data) + begin, dtype=torch.uint8, device=DEVICE)
+                memory[begin:] = packed.data
+                out = torch.full((40 * 128 + begin,), float("nan"), device=DEVICE,
+                                 dtype=torch.bfloat16)
+                plan(memory[begin:], out=out[begin:].view(40, 128))
+                self.assertTrue(out[begin:].view(40, 128).cpu().equal(wanted), (bits, begin))
+
     def test_fused_functions_in_one_graph(self):
         fused = attacca.fuse(lambda x, w: F.silu(x @ w.t()) + 1)
         x, w = (torch.randn(n, 64, device=DEVICE, dtype=torch.bfloat16) for n in (24, 32))

@@ -64,11 +64,12 @@ struct Prepared {
   size_t inputs = 0, outputs = 0;
 };
 
-Prepared prepared(const std::string& text) {
+Prepared prepared(const std::string& text, Tuning tuning = Tuning::Known) {
   const auto graph = ir::parse_graph(text);
   EXPECT_TRUE(graph) << (graph ? "" : to_string(graph.error())) << text;
   if (!graph) return {};
-  const auto plan = compile(*graph, Target::of({.cuda = true}).value());
+  const auto plan =
+      compile(*graph, Target::of({.cuda = true}).value(), {.cuda = {.tuning = tuning}});
   EXPECT_TRUE(plan) << (plan ? "" : to_string(plan.error()));
   if (!plan) return {};
   const auto instance = plan->cuda().instance({{"M", 24}});
@@ -103,6 +104,9 @@ const std::string kGraphs[] = {
     "  return q = relu(x @ transpose(w)), k = relu(x @ transpose(v))\n}",
     "graph pointwise(x: f32[M, 60], y: f32[M, 60]) { return z = exp(x) * y, t = x - y }",
     "graph reduction(x: f32[M, 60]) { return s = sum(exp(x), axes=[1]) }",
+    "graph ten_axes(x: f32[2, 3, 2, 2, 2, 2, 2, 2, M, 2], y: f32[2, 2, 2, 2, 2, 2, 2, 2, 2, M]) {\n"
+    "  return s = sum(x, axes=[1]), i = argsort(y, axis=9)\n}",
+    "graph repeated(x: f32[M, 60]) { return y = x, z = x }",
     "graph batches(x: f16[3, 2, M, 60], w: f16[2, 60, 60], r: f16[3, 1, M, 60]) {\n"
     "  return silu(x @ w) + r\n}",
     "graph no_columns_of_its_own(x: f64[M, 60], w: f64[60, 60]) { return relu(x @ w) }",
@@ -140,10 +144,12 @@ TEST_P(Launch, AllocatesNothing) {
   std::free(some);
   counting = false;
   if (allocations == 0) GTEST_SKIP() << "a sanitizer's malloc is not counted";
-  const Prepared made = prepared(GetParam());
-  ASSERT_TRUE(made.instance);
-  for (const uintptr_t base : {0x10000000, 0x10000000, 0x20000000})
-    EXPECT_EQ(allocations_of(made, base), 0) << "at " << base;
+  for (const Tuning tuning : {Tuning::Known, Tuning::Unfused}) {
+    const Prepared made = prepared(GetParam(), tuning);
+    ASSERT_TRUE(made.instance);
+    for (const uintptr_t base : {0x10000000, 0x10000000, 0x20000000})
+      EXPECT_EQ(allocations_of(made, base), 0) << "at " << base;
+  }
 }
 
 TEST_P(Launch, ThreadsTakeTurns) {

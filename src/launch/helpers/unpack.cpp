@@ -15,16 +15,23 @@ struct Layout {
   int group, zero, has_zeros, unused;
 };
 
-// Two neighbours of a row; the second may be beyond its end.
-__device__ void keep(STORED::Memory* to, const Layout& p, s64 at, bool second, double x, double y) {
+// Two neighbours of a row; the second may be beyond its end. `pairs`: both are stored at once.
+__device__ void keep(STORED::Memory* to, bool pairs, s64 at, bool second, double x, double y) {
   const STORED::Memory first = STORED::store(ROUNDED::load(ROUNDED::store(x)));
   const STORED::Memory other = STORED::store(ROUNDED::load(ROUNDED::store(y)));
-  if (sizeof(first) == 2 && p.k % 2 == 0) {
+  if (sizeof(first) == 2 && pairs) {
     *(unsigned*)(to + at) = *(const u16*)&first | (unsigned)*(const u16*)&other << 16;
   } else {
     to[at] = first;
     if (second) to[at + 1] = other;
   }
+}
+
+// Weights may begin at any byte.
+__device__ float scale_at(const u8* packed, s64 at) {
+  SCALE::Memory scale;
+  for (int i = 0; i < sizeof(scale); ++i) ((u8*)&scale)[i] = packed[at + i];
+  return (float)SCALE::load(scale);
 }
 
 // The first of two neighbouring values of k, in its block, of a lane's part; there are eight parts.
@@ -47,6 +54,7 @@ __device__ int code_of(const u8* codes, int lane, int part, int second, int high
 extern "C" __global__ void __launch_bounds__(256)
 attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
   const s64 count = p.blocks_n * p.blocks_k * 128;
+  const bool pairs = p.k % 2 == 0 && (unsigned long long)to % 4 == 0;
   for (s64 i = blockIdx.x * 256ll + threadIdx.x; i < count; i += gridDim.x * 256ll) {
     const int lane = i % 32, fragment = i / 32 % 4;
     const s64 block = i / 128, block_n = block / p.blocks_k, block_k = block % p.blocks_k;
@@ -56,8 +64,8 @@ attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
     for (int high = 0; high < 2; ++high) {
       const s64 n = block_n * 64 + fragment * 16 + lane / 4 + high * 8;
       if (n >= p.n) break;
-      const SCALE::Memory* scales = (const SCALE::Memory*)(packed + p.scales_at);
-      const float scale = (float)SCALE::load(scales[entry + high]);
+      const s64 own = p.scales_at + (entry + high) * sizeof(SCALE::Memory);
+      const float scale = scale_at(packed, own);
       const int zero = p.has_zeros ? packed[p.zeros_at + entry + high] : p.zero;
       for (int part = 0; part < 8; ++part) {
         const s64 k = block_k * 64 + first_k(lane, part);
@@ -67,7 +75,7 @@ attacca_unpack(const u8* packed, STORED::Memory* to, Layout p) {
           const int code = code_of(codes, lane, part, second, high);
           value[second] = (FLOATS ? (float)F8E4M3::load((u8)code) : (float)(code - zero)) * scale;
         }
-        keep(to, p, n * p.k + k, k + 1 < p.k, value[0], value[1]);
+        keep(to, pairs, n * p.k + k, k + 1 < p.k, value[0], value[1]);
       }
     }
   }
