@@ -254,7 +254,7 @@ Status Assembly::add_copies() {
       return fail(fmt::format("output {} is a strided input", outputs[i].name), outputs[i].name,
                   "let the graph compute something from it");
     ATTACCA_TRY(const size_t bytes, bytes_of(type, symbols_));
-    instance_.copies.push_back({from, i, bytes});
+    if (bytes > 0) instance_.copies.push_back({from, i, bytes});
   }
   return {};
 }

@@ -22,9 +22,19 @@ using launch::SourceKernel;
 using problem::Addresses;
 using StepLaunch = decltype(CudaStep::launch);
 
-Status push(SingleAxes& axes, int64_t extent, int64_t stride, int64_t other) {
+// Adds an axis within the former ones, or makes it a part of the last one.
+Status push(SingleAxes& axes, int64_t extent, int64_t stride, int64_t other,
+            const std::string& where) {
+  if (extent == 1) return {};
+  if (const int last = axes.count - 1; last >= 0 && axes.stride[last] == stride * extent &&
+                                       axes.other_stride[last] == other * extent) {
+    axes.extent[last] *= extent;
+    axes.stride[last] = stride;
+    axes.other_stride[last] = other;
+    return {};
+  }
   if (axes.count == kSingleAxes)
-    return fail(fmt::format("more than {} axes that do not merge", kSingleAxes), {},
+    return fail(fmt::format("more than {} axes that do not merge", kSingleAxes), where,
                 "reshape the tensor to fewer axes");
   axes.extent[axes.count] = extent;
   axes.stride[axes.count] = stride;
@@ -98,7 +108,8 @@ Result<StepLaunch> make_reduction(const StepContext& context, const ir::Node& no
                    node.get<ir::ReductionAttrs>().axes.end(), static_cast<int64_t>(axis)) > 0;
     (gone ? count : results) *= shapes.from[axis];
     const int64_t other = gone ? 0 : to[kept_axis++];
-    ATTACCA_TRY_VOID(push(gone ? reduced : kept, shapes.from[axis], shapes.strides[axis], other));
+    ATTACCA_TRY_VOID(
+        push(gone ? reduced : kept, shapes.from[axis], shapes.strides[axis], other, where));
   }
   return [=](const Addresses& at, void*, gpu::StreamHandle stream) {
     return kernel.launch({kernel.blocks(results), 1, 1}, stream, at.inputs[0], at.outputs[0], kept,
@@ -248,7 +259,8 @@ Result<StepLaunch> make_widening(const StepContext& context, const ir::Node& nod
   };
 }
 
-Result<StepLaunch> make_argsort(const StepContext& context, const ir::Node& node) {
+Result<StepLaunch> make_argsort(const StepContext& context, const ir::Node& node,
+                                const std::string& where) {
   const ir::Type& from = context.graph().type(node.operands[0]);
   ATTACCA_TRY(const launch::DeviceType type, launch::device_type(from.dtype));
   ATTACCA_TRY(const Shapes shapes, shapes_of(from, context.symbols));
@@ -261,7 +273,7 @@ Result<StepLaunch> make_argsort(const StepContext& context, const ir::Node& node
   SingleAxes lines;
   for (size_t axis = 0; axis < shapes.from.size(); ++axis)
     if (axis != sorted)
-      ATTACCA_TRY_VOID(push(lines, shapes.from[axis], shapes.strides[axis], to[axis]));
+      ATTACCA_TRY_VOID(push(lines, shapes.from[axis], shapes.strides[axis], to[axis], where));
   return [=, total = count_of(shapes.from), extent = shapes.from[sorted],
           stride = shapes.strides[sorted],
           to_stride = to[sorted]](const Addresses& at, void*, gpu::StreamHandle stream) {
@@ -353,7 +365,7 @@ Result<std::vector<CudaStep>> make_single_steps(const StepContext& context,
   } else if (node.op == ir::Op::GroupedMatMul) {
     ATTACCA_TRY(step.launch, make_grouped_product(context, node));
   } else if (node.op == ir::Op::Argsort) {
-    ATTACCA_TRY(step.launch, make_argsort(context, node));
+    ATTACCA_TRY(step.launch, make_argsort(context, node, where));
   } else if (node.op == ir::Op::Arange) {
     ATTACCA_TRY(step.launch, make_arange(context, node));
   } else if (node.op == ir::Op::GroupIds) {

@@ -54,6 +54,8 @@ Result<CudaStep> step_as_decided(const StepContext& context, const problem::Prob
     decision.gathers_before = names_rows(problem);
     decision.widens_before = has_codes(problem);
     decision.seconds = decision.unfused_seconds = 0;
+    decision.expected_seconds = decision.expected_unfused_seconds;
+    decision.quick = false;
     step = make_step(context, problem, decision.candidate);
   }
   if (!step) return step;

@@ -89,6 +89,13 @@ std::optional<std::string> reason_against_parts(const DeviceGraph& shared) {
     return "the plan is no product with what follows it";
   if (shared.prepared.target.batch_invariant) return "the plan is batch-invariant";
   if (shared.options.tuning == Tuning::Unfused) return "the plan is not fused";
+  const auto& outputs = shared.graph().outputs();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Place place = shared.places.of(outputs[i].value);
+    if (place.kind != Place::Kind::Output || place.index != i)
+      return fmt::format("output {} is a copy of an input, a constant or another output",
+                         outputs[i].name);
+  }
   return std::nullopt;
 }
 

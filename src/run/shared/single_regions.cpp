@@ -143,9 +143,15 @@ Result<fuse::Region> matmul_region(const ir::Graph& graph, const fuse::Region& s
   fuse::Partition partition = fuse::partition(std::move(alone));
   ATTACCA_CHECK(partition.regions.size() == 1, "a matmul on its own is one region");
   fuse::Region region = std::move(partition.regions[0]);
-  if (region.gemms.size() != 1)
-    return fail(fmt::format("no kernel for {}", to_string(graph.type(single.nodes[0]))));
   const ir::Value node = single.nodes[0];
+  if (region.gemms.size() != 1) {
+    const auto type_of = [&](size_t operand) {
+      return name(graph.type(graph[node].operands[operand]).dtype);
+    };
+    return fail(
+        fmt::format("products of {} with {} have no kernel on this device", type_of(0), type_of(1)),
+        graph[node].name, "run with --device cpu");
+  }
   const auto original = [&](ir::Value value) {
     for (const ir::Value operand : graph[node].operands)
       if (partition.graph[value].name == problem::region_value_name(graph, operand)) return operand;
