@@ -51,7 +51,7 @@ from ._timing import NoMemory
 from ._verdicts import file_of, keep_verdict, recall_verdict
 
 # Regions whose kernels are built at the same time.
-_WORKERS = max(4, min(12, (os.cpu_count() or 1) * 3 // 4))
+_WORKERS = max(4, min(12, len(os.sched_getaffinity(0)) * 3 // 4))
 _COMPILING = 0.4  # seconds in which Inductor compiles most regions on an idle machine
 _NO_TIME = "not measured: the time for measuring was over"
 
