@@ -5,7 +5,9 @@ Usage: exchange_choice_test.py [CASE]: with a case, the process is a rank.
 """
 import os
 import sys
+import types
 import unittest
+from unittest import mock
 
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
 
@@ -248,6 +250,31 @@ class ExchangeChoice(unittest.TestCase):
 
     def test_calls_that_differ(self):
         self.check("others' calls", 2, 4)
+
+    def test_no_call_follows_one_of_a_comparison(self):
+        """One rank could capture a comparison's calls, the other could not: both begin the next
+        call with a barrier."""
+        import torch
+
+        from attacca.torch._parallel import clock, workspace
+
+        def barriers(captures):
+            group = types.SimpleNamespace(rank=lambda: 0, size=lambda: 2, group_name="group",
+                                          _get_backend=lambda device: None)
+            shared, memory = workspace.Workspace(group, torch.device("cpu")), mock.Mock()
+            with mock.patch.object(shared, "_allocated", lambda size: (memory, None)), \
+                    mock.patch.object(shared, "_capture", side_effect=[0, *captures, 0, 0]):
+                with mock.patch.object(clock, "_comparison", 1):
+                    for _ in (0, *captures):
+                        shared.open(8)
+                counts = []
+                for _ in range(2):
+                    memory.barrier.reset_mock()
+                    shared.open(8)
+                    counts.append(memory.barrier.call_count)
+            return counts
+        self.assertEqual(barriers([5, 6]), [1, 0])
+        self.assertEqual(barriers([]), [1, 0])
 
     def test_a_rank_that_dies(self):
         for count in (2, 4):

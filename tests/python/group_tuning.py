@@ -100,8 +100,22 @@ def agree():
     assert len(set(after)) == 1 and b'"quick"' not in after[0]
     plan = attacca.compile(GRAPH, device="cuda")
     assert {d.source for d in plan.prepare(M=200).decisions} == {"database"}
+    check_shares(folder, rank, count)
     check_subgroup(rank, count)
     ranks.leave("agreed")
+
+
+def check_shares(folder, rank, count):
+    """Each rank measures as many of the problems that are not known."""
+    import torch.distributed as dist
+
+    import attacca
+    own = folder / f"log{rank}"
+    sizes = [1 << i for i in range(2 * count)]
+    attacca.tune(OTHER, M=sizes[::2], group=dist.group.WORLD, progress=False)
+    before = own.read_text().count("\n")
+    attacca.tune(OTHER, M=sizes, group=dist.group.WORLD, progress=False)
+    assert own.read_text().count("\n") == before + 1
 
 
 def check_subgroup(rank, count):
@@ -213,6 +227,7 @@ def verdicts():
     reports = gathered([str(each) for each in attacca.torch.report().graphs])
     assert reports[0] == reports[1], reports
     assert (folder / "log0").exists() and not (folder / "log1").exists()
+    check_a_choice_of_another_machine(folder, rank)
     other = traced(24, lambda x, w: torch.tanh(x @ w.t()))
     assert _rewrite.rewrite((other if rank else traced(24)).graph, options) == 0
     assert "the ranks' regions differ" in str(attacca.torch.report().graphs[-1].left)
@@ -227,6 +242,27 @@ def verdicts():
                                          "compare": False, "tuning": "known"})
     assert attacca.torch.Pass(options).uuid() is None
     ranks.leave("decided alike")
+
+
+def check_a_choice_of_another_machine(folder, rank):
+    """What rank 0 tunes quickly does not replace what rank 1 has tuned thoroughly: all get that."""
+    import torch.distributed as dist
+
+    from attacca.torch import _rewrite
+    before = {name: os.environ[name] for name in ("ATTACCA_CACHE_DIR", "ATTACCA_TUNE_WORKER")}
+    os.environ.update(ATTACCA_CACHE_DIR=str(folder / f"other{rank}"),
+                      ATTACCA_TUNE_WORKER=str(HERE / "timing_worker.py"))
+    thorough = _rewrite.Options(compare=False, tuning_seconds=60)
+    if rank:
+        for rows in (24, 200):
+            _rewrite.rewrite(traced(rows).graph, thorough)
+    quick = thorough._replace(tuning_seconds=4.0, group=dist.group.WORLD).check()
+    for rows in (24, 200, 700):
+        _rewrite.rewrite(traced(rows).graph, quick)
+    files = gathered(exported(folder, rank))
+    assert files[0] == files[1], files
+    assert (files[0].count(b"\n"), files[0].count(b'"quick"')) == (4, 1), files
+    os.environ.update(before)
 
 
 def fewer():

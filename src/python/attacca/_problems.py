@@ -50,6 +50,8 @@ class Machine(NamedTuple):
 
 Row = dict[str, Any]  # of the tuning database
 
+_QUICK_SECONDS = 5.0
+
 ONLY_WAY = Decision("unfused", "only way", 0, 0)  # of a problem without a key
 
 
@@ -93,6 +95,12 @@ def rows_of(machine: Machine) -> dict[Key, Row]:
     """The tuning database's rows for a machine, which need not be this one."""
     return {key_of(row): row for row in json.loads(_core.list_choices())
             if (row["device"], row["tools"]) == (machine.device, machine.tools)}
+
+
+def is_enough(row: Row | None, seconds: float) -> bool:
+    """Whether a tuning that may take so long does not measure again what the row decides; 0: 60
+    seconds. A choice of a quick tuning is enough for quick ones (src/tune/options.hpp)."""
+    return row is not None and (not row["quick"] or 0 < seconds <= _QUICK_SECONDS)
 
 
 def key_of(row: Row) -> Key:

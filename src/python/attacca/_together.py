@@ -21,6 +21,7 @@ from ._problems import (
     combinations,
     decision_of,
     distinct,
+    is_enough,
     kept_workers,
     key_of,
     machine,
@@ -158,15 +159,16 @@ def tune(ranks: Ranks, read: Callable[[], Arguments],
     _check_alike(joined)
     places = [each.place for each in joined]
     # What one machine knows all know, before anything is measured.
-    rows = _best(row for rank in joined for row in rank.known.values())
+    rows = best(row for rank in joined for row in rank.known.values())
     _store(ranks, places, rows)
-    found = on_all(ranks, lambda: _tune_share(ranks, works[0], progress()))
+    known = {} if works[0].given.again else rows
+    found = on_all(ranks, lambda: _tune_share(ranks, works[0], known, progress()))
     decisions = {key: each for share in found for key, each in share.items()}
-    new = _best(each["choice"] for each in decisions.values()
+    new = best(each["choice"] for each in decisions.values()
                 if "choice" in each and each["source"] != "database")
     _store(ranks, places, new)
     rows.update(new)
-    _check_rows(ranks, joined[0].machine, rows)
+    check_rows(ranks, joined[0].machine, rows)
     return [Tuned(sizes, tuple(_decision(each, decisions) for each in listed))
             for sizes, listed in zip(combinations(works[0].given.sizes), works[0].listed)]
 
@@ -223,7 +225,7 @@ def check_machines(machines: Sequence[Machine]) -> None:
                             "Attacca, cuBLASLt and the driver")
 
 
-def _best(rows: Iterable[Row]) -> dict[Key, Row]:
+def best(rows: Iterable[Row]) -> dict[Key, Row]:
     """One row for each key: of a thorough tuning if there is one, else the first."""
     best: dict[Key, Row] = {}
     for row in rows:
@@ -244,9 +246,13 @@ def _store(ranks: Ranks, places: Sequence[tuple[str, ...]], rows: Mapping[Key, R
     on_all(ranks, lambda: store(rows.values()) if leads and rows else None)
 
 
-def _tune_share(ranks: Ranks, work: _Work, stream: TextIO | None) -> dict[Key, dict[str, Any]]:
-    """Tunes every n-th problem."""
-    share = list(work.distinct().items())[ranks.rank::ranks.size]
+def _tune_share(ranks: Ranks, work: _Work, known: Mapping[Key, Row],
+                stream: TextIO | None) -> dict[Key, dict[str, Any]]:
+    """Tunes every n-th of the problems that are to be measured, and of those that are known."""
+    share = [each for is_known in (False, True)
+             for each in [(key, problem) for key, problem in work.distinct().items()
+                          if is_enough(known.get(key), work.given.seconds) == is_known
+                          ][ranks.rank::ranks.size]]
     tuning = "always" if work.given.again else "measure"
     bar = Bar(len(share), stream) if stream and ranks.rank == 0 else None
     found = {}
@@ -260,8 +266,12 @@ def _tune_share(ranks: Ranks, work: _Work, stream: TextIO | None) -> dict[Key, d
     return found
 
 
-def _check_rows(ranks: Ranks, here: Machine, rows: Mapping[Key, Row]) -> None:
-    """Every machine must have these rows now."""
+def check_rows(ranks: Ranks, here: Machine, rows: Mapping[Key, Row]) -> None:
+    """Checks that every machine has these rows now.
+
+    Raises:
+        Error: On all ranks: one has others.
+    """
     def read() -> dict[Key, Row]:
         stored = rows_of(here)
         return {key: stored[key] for key in rows if key in stored}

@@ -8,7 +8,7 @@ from typing import Any
 from .._compile import graph_of
 from .._errors import Error
 from .._problems import Key, Machine, Row, distinct, machine, problems_of, rows_of
-from .._together import check_machines, on_all, ranks_of, spread
+from .._together import best, check_machines, check_rows, on_all, ranks_of, spread
 from ._compare import Verdict
 from ._graph.region import Region
 from ._ops.region import nameless
@@ -46,16 +46,27 @@ def decide(group: Any, regions: Sequence[Region], judge: Callable[[], Judged],
     if any(each != texts[0] for each in texts):
         return [Verdict(False, _DIFFERENT)] * len(regions), Measuring()
     leads = ranks.rank == 0
-    judged = on_all(ranks, lambda: judge() if leads else None)[0]
-    assert judged is not None
+
+    def judged() -> Judged:
+        found = on_all(ranks, lambda: judge() if leads else None)[0]
+        assert found is not None
+        return found
     device = _device(regions)
-    if device is not None:
-        machines = on_all(ranks, lambda: machine(device))
-        check_machines(machines)
-        rows = on_all(ranks, lambda: _rows(regions, device, machines[0], mode, sizes_of)
-                      if leads else None)[0]
-        spread(ranks, rows or {})
-    return judged
+    if device is None:
+        return judged()
+    machines = on_all(ranks, lambda: machine(device))
+    check_machines(machines)
+
+    def known() -> list[dict[Key, Row]]:
+        return on_all(ranks, lambda: _rows(regions, device, machines[0], mode, sizes_of))
+    # What one machine knows all know before rank 0 decides: its quick choice would not replace
+    # another machine's thorough one.
+    spread(ranks, best(row for rows in known() for row in rows.values()))
+    verdicts = judged()
+    rows = known()[0]
+    spread(ranks, rows)
+    check_rows(ranks, machines[0], rows)
+    return verdicts
 
 
 def _device(regions: Sequence[Region]) -> str | None:
@@ -73,6 +84,6 @@ def _rows(regions: Sequence[Region], device: str, here: Machine, mode: str,
             problems += problems_of(graph_of(nameless(region.graph)), device, mode,
                                     sizes_of(region))
         except Error:
-            continue  # a region that cannot be compiled is not fused either
+            continue  # it cannot be compiled and is not fused either
     known = rows_of(here)
     return {key: known[key] for key in distinct(problems) if key in known}

@@ -33,7 +33,7 @@ from ._judge import (
     launches,
     not_compared,
 )
-from ._ops.region import nameless
+from ._ops.region import has_kernel, nameless
 from ._options import Options
 from ._report_view import Left, Measuring
 
@@ -194,7 +194,8 @@ def _judge_on_all(graph: torch.fx.Graph, regions: Sequence[Region], together: Se
         return _judge_all(graph, regions, together, options, begun)
 
     def sizes_of(region: Region) -> dict[str, int]:
-        plan = compile_plan(nameless(region.graph), "cpu", options.mode, "known", 0, 1, None)
+        device = region.outputs[0].meta["val"].device if has_kernel(region.graph) else "cpu"
+        plan = compile_plan(nameless(region.graph), str(device), options.mode, "known", 0, 1, None)
         return sizes_at_hand(region, plan)
     if options.group is None:
         return alone()

@@ -2,6 +2,7 @@
 alone, so that all ranks make the same calls."""
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -12,7 +13,8 @@ from .._timing import captured, once
 from .exchange import Launch
 from .ranks import GroupRanks
 
-_timing = False
+_numbers = itertools.count(1)
+_comparison = 0
 # Ranks begin a turn some ten microseconds apart, which must be little beside it.
 _WARM_UPS, _TURNS, _TURN_SECONDS, _MOST_CALLS = 2, 7, 2e-3, 64
 
@@ -27,7 +29,12 @@ class Seconds(NamedTuple):
 
 def is_timing() -> bool:
     """Whether calls are made to be timed alone: CUDA graphs of them are not replayed later."""
-    return _timing
+    return _comparison != 0
+
+
+def comparison() -> int:
+    """The number of the comparison that a call is made for; 0: for none."""
+    return _comparison
 
 
 def compete(ranks: GroupRanks, launches: Mapping[str, Launch],
@@ -37,12 +44,12 @@ def compete(ranks: GroupRanks, launches: Mapping[str, Launch],
     Raises:
         Error: A rank ended, or did not answer.
     """
-    global _timing
-    _timing = True
+    global _comparison
+    _comparison = next(_numbers)
     try:
         return _compete(ranks, launches, cuda)
     finally:
-        _timing = False
+        _comparison = 0
 
 
 def _compete(ranks: GroupRanks, launches: Mapping[str, Launch],

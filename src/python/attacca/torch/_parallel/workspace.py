@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 
 from ..._errors import Error
-from .clock import is_timing
+from .clock import comparison
 
 _BEGIN = 0  # the channel of the barrier before a call
 _FILLED, SIGNALS = 0, 1  # of a half: the channel of its barrier, the first one of signals
@@ -83,7 +83,8 @@ class Workspace:
         self._memory: Any = None
         self._owner: Any = None  # the tensor whose memory it is
         self._size, self._index = 0, 0  # bytes of a half; the last call's half
-        self._last: int | None = None  # the CUDA graph of the last call, as _capture() says
+        # The CUDA graph of the last call, as _capture() says, and its comparison.
+        self._last: tuple[int, int] | None = None
         self._in_graphs: list[tuple[Any, Any]] = []  # which graphs use, when they are outgrown, too
 
     def open(self, size: int) -> Half:
@@ -91,7 +92,8 @@ class Workspace:
 
         A barrier comes first unless the last call is sure to run directly before this one, however
         often this one runs: if both are in one CUDA graph, or if both are called directly and no
-        graph may be replayed between them. Then the last call has the other half.
+        graph may be replayed between them. Then the last call has the other half. A comparison may
+        end where one rank has captured its calls and another could not: none after it follows.
 
         Raises:
             Error: The workspace must grow while a CUDA graph is captured.
@@ -100,10 +102,11 @@ class Workspace:
         size = max(size, 1)  # a barrier needs memory, too
         if size > self._size:
             self._grow(size, graph)
-        follows = graph == self._last and (graph != 0 or not self._in_graphs)
+        last = (graph, comparison())
+        follows = last == self._last and (graph != 0 or not self._in_graphs)
         # Behind a barrier either half is free. A rank whose capture failed may have counted less.
-        self._last, self._index = graph, 1 - self._index if follows else 0
-        if graph and not is_timing() and \
+        self._last, self._index = last, 1 - self._index if follows else 0
+        if graph and not comparison() and \
                 not any(self._memory is each for each, _ in self._in_graphs):
             self._in_graphs.append((self._memory, self._owner))
         if not follows:
