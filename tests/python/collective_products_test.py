@@ -323,42 +323,8 @@ def compiled():
     assert counters["stats"]["unique_graphs"] == 1, counters["stats"]
 
 
-def refused():
-    import torch
-
-    import attacca
-    import attacca.torch
-
-    _, count = ranks.join()
-    x, w = torch.randn(10, 16), torch.randn(16, 12)
-    gather, scatter = attacca.torch.all_gather_matmul, attacca.torch.matmul_reduce_scatter
-    for call, what in (
-            (lambda: scatter(x, w), f"10 rows cannot be cut into {count} equal parts"),
-            (lambda: gather(x, w.t()), "a has shape (10, 16) and b (12, 16)"),
-            (lambda: gather(x, (w, w, w), "acc0"), "3 weights"),
-            (lambda: gather(x, (w, w[:, 1:]), "acc0 * acc1"), "b (16, 11)"),
-            (lambda: gather(x, w.double()), "b torch.float64"),
-            (lambda: gather(x, w, "acc, 2 * acc"), "several results"),
-            (lambda: gather(x, w, "acc + row(bias)"), "operand bias is missing"),
-            (lambda: gather(x, w, "acc", bias=w[0]), "the epilogue names no operand bias"),
-            (lambda: scatter(x[:8], w, after="acc + row(bias)"), "operand bias is missing"),
-            (lambda: gather(x, w, exchange="piece"), "unknown exchange piece"),
-            (lambda: gather(x, w, exchange="direct"), "exchange is 'direct', and the ranks of the"),
-            (lambda: scatter(x[:8], w, exchange="awaiting"), "exchange is 'awaiting', and the"),
-            (lambda: scatter(x[:8], w, exact_sum=1), "exact_sum is 1"),
-            (lambda: gather(x, w, mode="f64"), "mode"),
-            (lambda: gather(x.requires_grad_(), w), "requires a gradient")):
-        try:
-            call()
-        except attacca.Error as error:
-            assert what in str(error), f"{error}, not {what}"
-        else:
-            raise AssertionError(f"no error: {what}")
-
-
 CASES = {"by collectives": by_collectives, "shared": shared, "awaiting": awaiting,
-         "sums": sums, "compiled": compiled, "in turns": in_turns,
-         "refused": refused}
+         "sums": sums, "compiled": compiled, "in turns": in_turns}
 
 
 class CollectiveProducts(unittest.TestCase):
@@ -383,9 +349,6 @@ class CollectiveProducts(unittest.TestCase):
 
     def test_compiled(self):
         self.check("compiled", 2)
-
-    def test_refused(self):
-        self.check("refused", 4)
 
 
 if __name__ == "__main__":

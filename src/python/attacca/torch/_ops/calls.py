@@ -28,7 +28,8 @@ try:
 except ImportError:  # torch does without, too
     _numpy = None  # type: ignore[assignment]
 
-__all__ = ["constant", "count_of", "fused", "matmul", "plan", "plan_argument", "traced"]
+__all__ = ["check_local", "constant", "count_of", "fused", "matmul", "plan", "plan_argument",
+           "traced"]
 
 
 def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
@@ -145,15 +146,22 @@ def _is_array(value: Any) -> bool:
 
 def _tensor(value: Any, where: str) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
-        distributed = sys.modules.get("torch.distributed.tensor")
-        if distributed is not None and isinstance(value, distributed.DTensor):
-            raise Error("a DTensor, which Attacca's ops cannot shard", where,
-                        "give its part, .to_local(), or the whole, .full_tensor()")
+        check_local(value, where)
         return value
     if _is_array(value):
         return torch.as_tensor(value)
     raise Error(f"a {type(value).__name__} in a call that torch traces", where,
                 "give a torch tensor")
+
+
+def check_local(tensor: torch.Tensor, where: str) -> None:
+    """Raises:
+        Error: It is a DTensor.
+    """
+    distributed = sys.modules.get("torch.distributed.tensor")
+    if distributed is not None and isinstance(tensor, distributed.DTensor):
+        raise Error("a DTensor, which Attacca's ops cannot shard", where,
+                    "give its part, .to_local(), or the whole, .full_tensor()")
 
 
 def _like(result: torch.Tensor, as_array: bool) -> Any:

@@ -12,12 +12,13 @@ from ... import _arguments
 from ..._arguments import DType, Mode, Tuning
 from ..._compile import options
 from ..._errors import Error
-from ..._frameworks import Torch
-from ..._matmul import graph_of, input_name, result_dtype, roles, with_operands
+from ..._frameworks import SUPPORTED, Torch
+from ..._matmul import check_free, graph_of, input_name, result_dtype, roles, with_operands
 from ..._trace.epilogue import operand_role
-from .._ops.calls import constant, count_of, traced
+from .._ops.calls import check_local, constant, count_of, traced
 from .._ops.text_argument import written
 from . import ops
+from .ranks import ranks_of
 
 Way = Literal["measured", "whole", "direct", "pieces", "awaiting", "pulled"]
 Weights = torch.Tensor | tuple[torch.Tensor, torch.Tensor]
@@ -60,8 +61,10 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     Raises:
         Error: As :func:`attacca.matmul`.
     """
+    weights = _checked(a, b, operands)
+    _check_epilogue(all_gather_matmul, epilogue, "epilogue")
     chosen = _options(mode, tuning, tuning_seconds, exchange, False)
-    inputs, graph = _product(a, b, epilogue, out_dtype, operands, "")
+    inputs, graph = _product(a, weights, epilogue, out_dtype, operands, "")
     out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
 
@@ -104,12 +107,15 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
     Raises:
         Error: As :func:`attacca.matmul`; the rows cannot be cut into equal parts.
     """
+    weights = _checked(a, b, operands)
+    _check_epilogue(matmul_reduce_scatter, epilogue, "epilogue")
+    _check_epilogue(matmul_reduce_scatter, after, "after")
     ranks = _ranks(group)
     if a.shape[0] % ranks:
         raise Error(f"{a.shape[0]} rows cannot be cut into {ranks} equal parts", "a",
                     "pad the rows, or use matmul_all_reduce")
     chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
-    arguments = _reduced(a, b, epilogue, after, out_dtype, operands, ranks)
+    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, ranks)
     out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
 
@@ -146,19 +152,21 @@ def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     Raises:
         Error: As :func:`attacca.matmul`.
     """
+    weights = _checked(a, b, operands)
+    _check_epilogue(matmul_all_reduce, epilogue, "epilogue")
+    _check_epilogue(matmul_all_reduce, after, "after")
     chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
-    arguments = _reduced(a, b, epilogue, after, out_dtype, operands, _ranks(group))
+    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, _ranks(group))
     out: torch.Tensor = ops.matmul_all_reduce(*arguments, chosen, _name(group))
     return out.view(*a.shape[:-1], out.shape[-1])
 
 
-def _reduced(a: torch.Tensor, b: Weights, epilogue: Epilogue, after: Epilogue, out_dtype: Any,
-             operands: dict[str, torch.Tensor],
+def _reduced(a: torch.Tensor, weights: list[torch.Tensor], epilogue: Epilogue, after: Epilogue,
+             out_dtype: Any, operands: dict[str, torch.Tensor],
              ranks: int) -> tuple[list[torch.Tensor], int, str, str, str]:
     """The first arguments of the ops that reduce."""
-    columns = _weights(b)[0].shape[1]
-    after = _text(after, a.dtype, columns, operands, "after")
-    inputs, graph = _product(a, b, epilogue, out_dtype, operands, after)
+    after = _text(after, a.dtype, weights[0].shape[1], operands, "after")
+    inputs, graph = _product(a, weights, epilogue, out_dtype, operands, after)
     names = _names(after).split()
     for name in names:
         if name not in operands:
@@ -170,15 +178,13 @@ def _reduced(a: torch.Tensor, b: Weights, epilogue: Epilogue, after: Epilogue, o
     return [*inputs, *others], len(inputs), graph, tail, behind
 
 
-def _product(a: torch.Tensor, b: Weights, epilogue: Epilogue, out_dtype: Any,
+def _product(a: torch.Tensor, weights: list[torch.Tensor], epilogue: Epilogue, out_dtype: Any,
              operands: dict[str, torch.Tensor], after: str) -> tuple[list[torch.Tensor], str]:
     """The inputs and the graph of the product and its epilogue; ``after`` may name operands, too.
 
     Raises:
-        Error: Shapes, dtypes or names do not fit.
+        Error: Dtypes or names do not fit.
     """
-    weights = _weights(b)
-    _check(a, weights)
     text = _text(epilogue, a.dtype, weights[0].shape[1], operands, "epilogue")
     layout = "two" if len(weights) == 2 else "kn" if weights[0].stride(1) == 1 else "nk"
     given = {name: tensor for name, tensor in operands.items()
@@ -193,31 +199,36 @@ def _product(a: torch.Tensor, b: Weights, epilogue: Epilogue, out_dtype: Any,
     return [by_name[name] for name in order.split()], graph
 
 
-def _weights(b: Weights) -> list[torch.Tensor]:
-    return list(b) if isinstance(b, (list, tuple)) else [b]
-
-
 def _flat(operand: torch.Tensor) -> torch.Tensor:
     """An operand with its leading axes as rows."""
     return operand.reshape(-1, operand.shape[-1]) if operand.dim() > 2 else operand
 
 
-def _check(a: Any, weights: list[Any]) -> None:
-    for tensor in (a, *weights):
+def _checked(a: Any, b: Any, operands: dict[str, Any]) -> list[torch.Tensor]:
+    """The weights.
+
+    Raises:
+        Error: Not all are tensors, or their shapes, dtypes or devices do not fit.
+    """
+    weights = list(b) if isinstance(b, (list, tuple)) else [b]
+    for where, tensor in [("a", a), *[("b", each) for each in weights], *operands.items()]:
         if not isinstance(tensor, torch.Tensor):
-            raise Error(f"{_arguments.shown(tensor)} is not a torch tensor", "a, b",
-                        "give torch tensors; b may be two")
-    if len(weights) > 2:
+            raise Error(f"{where} is {_arguments.shown(tensor)}", where, "give a torch tensor")
+        check_local(tensor, where)
+        if tensor.device != a.device:
+            raise Error(f"a is on {a.device} and {where} on {tensor.device}", where,
+                        "move one to the other's device")
+    if len(weights) not in (1, 2):
         raise Error(f"{len(weights)} weights", "b", "give one, or two for a gate")
     if a.dim() < 2:
         raise Error(f"a has shape {tuple(a.shape)}", "a", "give [M, K]")
-    for b in weights:
-        if b.dim() != 2 or b.shape[0] != a.shape[-1] or b.shape != weights[0].shape:
-            raise Error(f"a has shape {tuple(a.shape)} and b {tuple(b.shape)}", "b",
+    for each in weights:
+        if each.dim() != 2 or each.shape[0] != a.shape[-1] or each.shape != weights[0].shape:
+            raise Error(f"a has shape {tuple(a.shape)} and b {tuple(each.shape)}", "b",
                         "give [M, K] and [K, N], and the two weights of a gate one shape")
-        if b.dtype != a.dtype or b.device != a.device:
-            raise Error(f"a is {a.dtype} on {a.device} and b {b.dtype} on {b.device}", "b",
-                        "give both one dtype and device")
+        if each.dtype != a.dtype:
+            raise Error(f"a is {a.dtype} and b {each.dtype}", "b", "give both one dtype")
+    return weights
 
 
 def _text(epilogue: Epilogue, dtype: torch.dtype, columns: int, operands: dict[str, torch.Tensor],
@@ -240,15 +251,23 @@ def _text(epilogue: Epilogue, dtype: torch.dtype, columns: int, operands: dict[s
 
 
 @constant
+def _check_epilogue(function: Callable[..., Any], epilogue: Any, where: str) -> str:
+    """Raises:
+        Error: It is neither text nor a Python function, or an operand has the name of one of
+            ``function``'s parameters.
+    """
+    if callable(epilogue):
+        _arguments.function(epilogue, where)
+    else:
+        _arguments.text(epilogue, where)
+    check_free(function, epilogue)
+    return where
+
+
+@constant
 def _ranks(group: Any) -> int:
-    count: int = dist.get_world_size(_process_group(group))
+    count: int = _process_group(group).size()
     return count
-
-
-def _process_group(group: Any) -> Any:
-    if group is None:
-        return dist.group.WORLD
-    return group.get_group() if hasattr(group, "get_group") else group
 
 
 @constant
@@ -256,6 +275,21 @@ def _name(group: Any) -> str:
     """The name of a group in torch."""
     name: str = _process_group(group).group_name
     return name
+
+
+def _process_group(group: Any) -> Any:
+    """Raises:
+        Error: It is none, or a group of other processes.
+    """
+    group = dist.group.WORLD if group is None else group
+    if hasattr(group, "get_group"):
+        if group.ndim != 1:
+            raise Error(f"group is a mesh of {group.ndim} axes", "group",
+                        "give one of its axes, such as mesh[\"tp\"]")
+        outside = group.get_coordinate() is None
+        group = dist.GroupMember.NON_GROUP_MEMBER if outside else group.get_group()
+    ranks_of(group)
+    return group
 
 
 @constant
@@ -275,14 +309,26 @@ def _names(epilogue: str) -> str:
 
 @constant
 def _out_dtype(dtype: torch.dtype, out_dtype: Any) -> str:
-    return result_dtype(out_dtype, None, _DTYPES[dtype])
+    return result_dtype(out_dtype, None, _dtype_name(dtype, "a"))
+
+
+def _dtype_name(dtype: torch.dtype, where: str) -> str:
+    """Attacca's name of a dtype.
+
+    Raises:
+        Error: It has none.
+    """
+    if dtype not in _DTYPES:
+        raise Error(f"dtype {dtype} is not supported", where, f"convert it to one of {SUPPORTED}")
+    return _DTYPES[dtype]
 
 
 @constant
 def _graph(dtype: torch.dtype, layout: str, epilogue: str, names: str,
            dtypes: tuple[torch.dtype, ...], out_dtype: str) -> str:
     """The names of the inputs in order, a newline, and the graph as an op's argument."""
-    operands = tuple(zip(names.split(), [_DTYPES[each] for each in dtypes]))
+    operands = tuple([(name, _dtype_name(each, name))
+                      for name, each in zip(names.split(), dtypes)])
     graph, order = graph_of(_DTYPES[dtype], layout, epilogue, operands, out_dtype)
     return " ".join(order) + "\n" + written(graph)
 
@@ -301,7 +347,7 @@ def _tail(after: str, ranks: int, dtype: str, names: str, dtypes: tuple[torch.dt
         return ""
     types = [f'"part{rank}": {dtype}[M, N]' for rank in range(max(ranks, 1))]
     by_name, declared = dict(zip(names.split(), dtypes)), roles(after)
-    types += [f'"operand.{name}": {_DTYPES[each]}{_SHAPES[declared[name]]}'
+    types += [f'"operand.{name}": {_dtype_name(each, name)}{_SHAPES[declared[name]]}'
               for name, each in by_name.items()]
     wide = _SUMMED_IN.get(dtype, dtype)
     total = " + ".join(f'cast("part{rank}", {wide})' for rank in range(max(ranks, 1)))

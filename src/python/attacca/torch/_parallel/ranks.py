@@ -45,7 +45,7 @@ def ranks_of(group: Any) -> GroupRanks:
     """
     if group is dist.GroupMember.NON_GROUP_MEMBER:
         raise Error("this process is not a rank of the group", "group",
-                    "call attacca.tune on its ranks alone")
+                    "call this on the group's ranks alone")
     if not isinstance(group, dist.ProcessGroup):
         raise Error(f"group is a {type(group).__name__}", "group",
                     "give a torch.distributed.ProcessGroup, after init_process_group")

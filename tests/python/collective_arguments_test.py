@@ -1,0 +1,160 @@
+"""Arguments of products that are one with a collective, on gloo with CPU tensors: what is refused,
+on every rank before a collective runs.
+
+Usage: collective_arguments_test.py [CASE]: with a case, the process is a rank.
+"""
+import os
+import sys
+import unittest
+
+os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
+
+import ranks
+
+
+def check_refused(*cases):
+    """Each call is an error that says this, and runs no collective."""
+    from unittest import mock
+
+    import torch.distributed as dist
+
+    import attacca
+
+    names = ("all_gather_into_tensor", "reduce_scatter_tensor", "all_reduce", "all_to_all_single")
+    stop = {name: mock.Mock(side_effect=AssertionError(f"{name} ran")) for name in names}
+    with mock.patch.multiple(dist, **stop):
+        for call, what in cases:
+            try:
+                call()
+            except attacca.Error as error:
+                assert what in str(error), f"{error}, not {what}"
+                assert error.where and error.fix, error
+            else:
+                raise AssertionError(f"no error: {what}")
+
+
+def functions():
+    import attacca.torch
+
+    return (attacca.torch.all_gather_matmul, attacca.torch.matmul_reduce_scatter,
+            attacca.torch.matmul_all_reduce)
+
+
+def refused():
+    import torch
+
+    _, count = ranks.join()
+    x, w = torch.randn(10, 16), torch.randn(16, 12)
+    gather, scatter, _ = functions()
+    check_refused(
+        (lambda: scatter(x, w), f"10 rows cannot be cut into {count} equal parts"),
+        (lambda: gather(x, w.t()), "a has shape (10, 16) and b (12, 16)"),
+        (lambda: gather(x, (w, w, w), "acc0"), "3 weights"),
+        (lambda: gather(x, (w, w[:, 1:]), "acc0 * acc1"), "b (16, 11)"),
+        (lambda: gather(x, w.double()), "b torch.float64"),
+        (lambda: gather(x, w, "acc, 2 * acc"), "several results"),
+        (lambda: gather(x, w, "acc + row(bias)"), "operand bias is missing"),
+        (lambda: gather(x, w, "acc", bias=w[0]), "the epilogue names no operand bias"),
+        (lambda: scatter(x[:8], w, after="acc + row(bias)"), "operand bias is missing"),
+        (lambda: gather(x, w, exchange="piece"), "unknown exchange piece"),
+        (lambda: gather(x, w, exchange="direct"), "exchange is 'direct', and the ranks of the"),
+        (lambda: scatter(x[:8], w, exchange="awaiting"), "exchange is 'awaiting', and the"),
+        (lambda: scatter(x[:8], w, exact_sum=1), "exact_sum is 1"),
+        (lambda: gather(x, w, mode="f64"), "mode"),
+        (lambda: gather(x.detach().requires_grad_(), w), "requires a gradient"))
+
+
+def no_tensors():
+    """Of each function: what is no tensor, or has no such axes, and what is no epilogue."""
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Replicate
+
+    _, count = ranks.join()
+    x, w = torch.randn(8, 16), torch.randn(16, 12)
+    spread = DTensor.from_local(x, init_device_mesh("cpu", (count,)), [Replicate()])
+    for run in functions():
+        check_refused(
+            (lambda run=run: run([[1.0]], w), "a is a list"),
+            (lambda run=run: run(x.numpy(), w), "a is a ndarray"),
+            (lambda run=run: run(x[0, 0], w), "a has shape ()"),
+            (lambda run=run: run(x[0], w), "a has shape (16,)"),
+            (lambda run=run: run(spread, w), "a DTensor"),
+            (lambda run=run: run(x.to(torch.complex64), w.to(torch.complex64)),
+             "dtype torch.complex64 is not supported, at a"),
+            (lambda run=run: run(x, w.numpy()), "b is a ndarray"),
+            (lambda run=run: run(x, None), "b is None"),
+            (lambda run=run: run(x, ()), "0 weights"),
+            (lambda run=run: run(x, w[:, 0]), "and b (16,)"),
+            (lambda run=run: run(x, w[None]), "and b (1, 16, 12)"),
+            (lambda run=run: run(x, (w, [w])), "b is a list"),
+            (lambda run=run: run(x, w.to("meta")), "and b on meta"),
+            (lambda run=run: run(x, w, 3), "epilogue is 3"),
+            (lambda run=run: run(x, w, None), "epilogue is None"),
+            (lambda run=run: run(x, w, int), "epilogue is a type"),
+            (lambda run=run: run(x, w, "acc\0"), "the epilogue has a NUL"),
+            (lambda run=run: run(x, w, "acc + row(bias)", bias=w[0].numpy()), "bias is a ndarray"),
+            (lambda run=run: run(x, w, "acc + row(bias)", bias=2.0), "bias is 2.0"),
+            (lambda run=run: run(x, w, "acc + row(bias)", bias=w[0].to("meta")),
+             "and bias on meta"),
+            (lambda run=run: run(x, w, "acc + row(bias)", bias=w[0].to(torch.int16)),
+             "dtype torch.int16 is not supported, at bias"),
+            (lambda run=run: run(x, w, "acc + row(mode)", mode=w[0]),
+             "operand mode has the name of a parameter of " + run.__name__),
+            (lambda run=run: run(x, w, lambda acc, group: acc + group, group=w[0]),
+             "operand group has the name of a parameter"))
+    for run in functions()[1:]:
+        check_refused(
+            (lambda run=run: run(x, w, after=3), "after is 3"),
+            (lambda run=run: run(x, w, after="acc + row(bias)", bias=[1.0]), "bias is a list"),
+            (lambda run=run: run(x, w, after="acc + row(bias)", bias=w[0].to(torch.int16)),
+             "dtype torch.int16 is not supported, at bias"),
+            (lambda run=run: run(x, w, "acc + row(after)", after=w[0]),
+             "operand after has the name"),
+            (lambda run=run: run(x, w, after=lambda acc, exact_sum: acc * exact_sum),
+             "operand exact_sum has the name"))
+
+
+def groups():
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+
+    x, w = torch.randn(8, 16), torch.randn(16, 12)
+
+    def check_groups(what, *given):
+        check_refused(*[(lambda run=run, group=group: run(x, w, group=group), what)
+                        for run in functions() for group in given])
+    check_groups("group is a NoneType", None)
+    rank, count = ranks.join()
+    others = list(range(1, count))
+    of_others, mesh = dist.new_group(others), DeviceMesh("cpu", others)
+    check_groups("group is a str", "world")
+    check_groups("group is a mesh of 2 axes", init_device_mesh("cpu", (1, count)))
+    if rank == 0:
+        check_groups("this process is not a rank of the group", of_others, mesh)
+    else:
+        torch.testing.assert_close(functions()[0](x, w, group=of_others),
+                                   functions()[0](x, w, group=mesh))
+
+
+CASES = {"refused": refused, "no tensors": no_tensors, "groups": groups}
+
+
+class CollectiveArguments(unittest.TestCase):
+    def test_refused(self):
+        ranks.check(self, __file__, "refused", 4)
+
+    def test_no_tensors(self):
+        ranks.check(self, __file__, "no tensors", 2)
+
+    def test_groups(self):
+        ranks.check(self, __file__, "groups", 3)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2 and sys.argv[1] in CASES:
+        CASES[sys.argv[1]]()
+        ranks.leave("compared")
+    else:
+        unittest.main()
