@@ -115,6 +115,64 @@ def no_tensors():
              "operand exact_sum has the name"))
 
 
+def shapes():
+    """Operands with other rows, columns or axes than their role has."""
+    import torch
+
+    ranks.join()
+    x, w = torch.randn(8, 16), torch.randn(16, 12)
+    gather, scatter, reduce = functions()
+    at = {rows: torch.randn(rows, 12) for rows in (1, 4, 8, 16, 32)}
+
+    def wrong(shape, role, where, *wanted):
+        """Calls that read such an operand, with the message of each."""
+        res, text = torch.randn(shape), f"acc + {role}(res)"
+        given = {"epilogue": text} if where == "epilogue" else {"after": text}
+        what = f"operand res has shape {tuple(shape)}, which does not fit {role}(res) in {where}"
+        for run in wanted:
+            rows = {gather: 16, scatter: 8 if where == "epilogue" else 4, reduce: 8}[run]
+            fix = {"row": (12,), "scalar": ()}.get(role, (rows, 1 if role == "col" else 12))
+            yield (lambda run=run: run(x, w, **given, res=res)), \
+                f"{what}, at res: give {where} an operand of shape {fix}"
+
+    every = (gather, scatter, reduce)
+    for shape, role, where, of in (
+            ((8, 12), "full", "after", (scatter,)), ((8, 1), "col", "after", (scatter,)),
+            ((4, 12), "full", "after", (reduce,)), ((16, 12), "full", "after", (reduce,)),
+            ((2, 12), "full", "after", (scatter, reduce)), ((0, 12), "full", "after", (reduce,)),
+            ((1, 12), "full", "after", (scatter, reduce)), ((12,), "full", "after", (reduce,)),
+            ((8, 12), "full", "epilogue", (gather,)), ((32, 12), "full", "epilogue", every),
+            ((4, 12), "full", "epilogue", every), ((16, 12), "full", "epilogue", every[1:]),
+            ((8, 1), "col", "epilogue", (gather,)), ((8, 12), "col", "epilogue", every),
+            ((2, 4, 12), "full", "epilogue", every), ((8, 11), "full", "epilogue", every),
+            ((1, 12), "row", "epilogue", every), ((11,), "row", "epilogue", every),
+            ((1,), "scalar", "epilogue", every)):
+        check_refused(*wrong(shape, role, where, *of))
+    # One operand for both epilogues, of which one has all rows and the other the rank's.
+    for rows in (4, 8):
+        check_refused((lambda rows=rows: scatter(x, w, "acc + full(res)", "acc * full(res)",
+                                                 res=at[rows]), "operand res has shape"))
+    check_refused(
+        (lambda: scatter(x, w, after=lambda acc, res: acc + res, res=at[8]), "in after"),
+        (lambda: gather(x, w, lambda acc, res: acc + res, res=at[8]), "in epilogue"))
+    # Leading axes may be as a has them, or one.
+    batch, wide = x.view(4, 2, 16), torch.randn(2, 4, 12)
+    check_refused(
+        (lambda: scatter(batch, w, after="acc + full(res)", res=at[8].view(4, 2, 12)),
+         "give after an operand of shape (2, 2, 12)"),
+        (lambda: reduce(batch, w, "acc + full(res)", res=wide),
+         "give epilogue an operand of shape (4, 2, 12)"),
+        (lambda: gather(batch, w, "acc + full(res)", res=at[16].view(4, 4, 12)),
+         "give epilogue an operand of shape (8, 2, 12)"))
+    for run, rows, after in ((gather, 16, "epilogue"), (scatter, 4, "after"), (reduce, 8, "after")):
+        for scale in (torch.randn(rows, 1), torch.randn(rows // 2, 2, 1)):
+            given = {after: "acc + full(res) * col(scale)", "scale": scale}
+            for res in (at[rows], at[rows].view(-1, 2, 12)):
+                y = run(batch, w, **given, res=res)
+                flat = run(x, w, **{**given, "scale": scale.view(rows, 1)}, res=at[rows])
+                torch.testing.assert_close(y, flat.view(rows // 2, 2, 12))
+
+
 def groups():
     import torch
     import torch.distributed as dist
@@ -138,7 +196,7 @@ def groups():
                                    functions()[0](x, w, group=mesh))
 
 
-CASES = {"refused": refused, "no tensors": no_tensors, "groups": groups}
+CASES = {"refused": refused, "no tensors": no_tensors, "shapes": shapes, "groups": groups}
 
 
 class CollectiveArguments(unittest.TestCase):
@@ -147,6 +205,9 @@ class CollectiveArguments(unittest.TestCase):
 
     def test_no_tensors(self):
         ranks.check(self, __file__, "no tensors", 2)
+
+    def test_shapes_of_operands(self):
+        ranks.check(self, __file__, "shapes", 2)
 
     def test_groups(self):
         ranks.check(self, __file__, "groups", 3)

@@ -64,7 +64,9 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     weights = _checked(a, b, operands)
     _check_epilogue(all_gather_matmul, epilogue, "epilogue")
     chosen = _options(mode, tuning, tuning_seconds, exchange, False)
-    inputs, graph = _product(a, weights, epilogue, out_dtype, operands, "")
+    text = _text(epilogue, a.dtype, weights[0].shape[1], operands, "epilogue")
+    lead = [_ranks(group) * a.shape[0], *a.shape[1:-1]]
+    inputs, graph = _product(a, weights, text, out_dtype, operands, "", lead)
     out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
 
@@ -115,7 +117,8 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
         raise Error(f"{a.shape[0]} rows cannot be cut into {ranks} equal parts", "a",
                     "pad the rows, or use matmul_all_reduce")
     chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
-    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, ranks)
+    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, ranks,
+                         [a.shape[0] // ranks, *a.shape[1:-1]])
     out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, _name(group))
     return out.view(-1, *a.shape[1:-1], out.shape[-1])
 
@@ -156,21 +159,25 @@ def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     _check_epilogue(matmul_all_reduce, epilogue, "epilogue")
     _check_epilogue(matmul_all_reduce, after, "after")
     chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
-    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, _ranks(group))
+    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, _ranks(group),
+                         [*a.shape[:-1]])
     out: torch.Tensor = ops.matmul_all_reduce(*arguments, chosen, _name(group))
     return out.view(*a.shape[:-1], out.shape[-1])
 
 
 def _reduced(a: torch.Tensor, weights: list[torch.Tensor], epilogue: Epilogue, after: Epilogue,
-             out_dtype: Any, operands: dict[str, torch.Tensor],
-             ranks: int) -> tuple[list[torch.Tensor], int, str, str, str]:
-    """The first arguments of the ops that reduce."""
-    after = _text(after, a.dtype, weights[0].shape[1], operands, "after")
-    inputs, graph = _product(a, weights, epilogue, out_dtype, operands, after)
+             out_dtype: Any, operands: dict[str, torch.Tensor], ranks: int,
+             lead: list[int]) -> tuple[list[torch.Tensor], int, str, str, str]:
+    """The first arguments of the ops that reduce; ``lead``: the leading extents of the result."""
+    columns = weights[0].shape[1]
+    text = _text(epilogue, a.dtype, columns, operands, "epilogue")
+    after = _text(after, a.dtype, columns, operands, "after")
+    inputs, graph = _product(a, weights, text, out_dtype, operands, after, [*a.shape[:-1]])
     names = _names(after).split()
     for name in names:
         if name not in operands:
             raise Error(f"operand {name} is missing", name, f"give {name}=")
+    _check_shapes(after, "after", operands, lead, columns)
     dtypes = tuple([operands[name].dtype for name in names])
     tail, behind = [_tail(after, count, _out_dtype(a.dtype, out_dtype), " ".join(names), dtypes)
                     for count in (ranks, 0)]
@@ -178,25 +185,63 @@ def _reduced(a: torch.Tensor, weights: list[torch.Tensor], epilogue: Epilogue, a
     return [*inputs, *others], len(inputs), graph, tail, behind
 
 
-def _product(a: torch.Tensor, weights: list[torch.Tensor], epilogue: Epilogue, out_dtype: Any,
-             operands: dict[str, torch.Tensor], after: str) -> tuple[list[torch.Tensor], str]:
-    """The inputs and the graph of the product and its epilogue; ``after`` may name operands, too.
+def _product(a: torch.Tensor, weights: list[torch.Tensor], text: str, out_dtype: Any,
+             operands: dict[str, torch.Tensor], after: str,
+             lead: list[int]) -> tuple[list[torch.Tensor], str]:
+    """The inputs and the graph of the product and its epilogue.
+
+    Args:
+        a: The left operand.
+        weights: The right ones.
+        text: The epilogue.
+        out_dtype: The result's dtype.
+        operands: The operands by name.
+        after: What follows, which may name operands, too.
+        lead: The product's leading extents.
 
     Raises:
-        Error: Dtypes or names do not fit.
+        Error: Shapes, dtypes or names do not fit.
     """
-    text = _text(epilogue, a.dtype, weights[0].shape[1], operands, "epilogue")
     layout = "two" if len(weights) == 2 else "kn" if weights[0].stride(1) == 1 else "nk"
     given = {name: tensor for name, tensor in operands.items()
              if name in _names(text).split() or name not in _names(after).split()}
     dtypes = tuple([tensor.dtype for tensor in given.values()])
     order, graph = _graph(a.dtype, layout, text, " ".join(given), dtypes,
                           _out_dtype(a.dtype, out_dtype)).split("\n", 1)
+    _check_shapes(text, "epilogue", operands, lead, weights[0].shape[1])
     by_name = {input_name(name): _flat(tensor) for name, tensor in given.items()}
     by_name["a"] = a.reshape(-1, a.shape[-1])
     for name, weight in zip(("b", "b1"), weights):
         by_name[name] = weight if layout == "kn" else weight.t()
     return [by_name[name] for name in order.split()], graph
+
+
+def _check_shapes(text: str, where: str, operands: dict[str, torch.Tensor], lead: list[int],
+                  columns: int) -> None:
+    """Checks the shapes of an epilogue's operands.
+
+    Args:
+        text: The epilogue, all of whose operands are given.
+        where: What it is to the caller.
+        operands: The operands by name.
+        lead: The leading extents of what it is computed of, which an operand may have as they are
+            or as one.
+        columns: The columns.
+
+    Raises:
+        Error: A shape is not that of the operand's role.
+    """
+    rows = 1
+    for extent in lead:
+        rows = rows * extent
+    by_role = {"scalar": [], "row": [columns], "col": [*lead, 1], "full": [*lead, columns]}
+    merged = {"col": [rows, 1], "full": [rows, columns]}
+    for name, role in zip(_names(text).split(), _roles(text).split()):
+        shape, wanted = [*operands[name].shape], by_role[role]
+        if shape != wanted and shape != merged.get(role, wanted):
+            raise Error(f"operand {name} has shape {tuple(shape)}, which does not fit "
+                        f"{role}({name}) in {where}", name,
+                        f"give {where} an operand of shape {tuple(wanted)}")
 
 
 def _flat(operand: torch.Tensor) -> torch.Tensor:
@@ -305,6 +350,12 @@ def _options(mode: Any, tuning: Any, tuning_seconds: Any, exchange: Any, exact_s
 def _names(epilogue: str) -> str:
     """The names of an epilogue's operands."""
     return " ".join(roles(epilogue))
+
+
+@constant
+def _roles(epilogue: str) -> str:
+    """The roles of an epilogue's operands, in the order of their names."""
+    return " ".join(roles(epilogue).values())
 
 
 @constant
