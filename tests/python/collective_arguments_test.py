@@ -173,6 +173,28 @@ def shapes():
                 torch.testing.assert_close(y, flat.view(rows // 2, 2, 12))
 
 
+def capturing():
+    """Ways over symmetric memory in a group's first call while a CUDA graph is captured."""
+    import torch
+
+    from attacca.torch._parallel import ways
+
+    ranks.join()
+    x, w = torch.randn(8, 16), torch.randn(16, 12)
+
+    def check(why, fix):
+        check_refused(*[(lambda run=run, way=way: run(x, w, exchange=way),
+                         f"exchange is {way!r}, and {why}, at exchange: {fix}")
+                        for run in functions() for way in ("direct", "pieces")])
+    is_capturing, ways.is_capturing = ways.is_capturing, lambda device: True
+    check("a CUDA graph is captured in the first call of the group", "call it once before")
+    functions()[0](x, w)
+    ways.is_capturing = is_capturing
+    functions()[0](x, w)
+    check("the ranks of the group are not GPUs of one host that read each other's memory",
+          "give \"measured\"")
+
+
 def groups():
     import torch
     import torch.distributed as dist
@@ -196,7 +218,8 @@ def groups():
                                    functions()[0](x, w, group=mesh))
 
 
-CASES = {"refused": refused, "no tensors": no_tensors, "shapes": shapes, "groups": groups}
+CASES = {"refused": refused, "no tensors": no_tensors, "shapes": shapes,
+         "capturing": capturing, "groups": groups}
 
 
 class CollectiveArguments(unittest.TestCase):
@@ -208,6 +231,9 @@ class CollectiveArguments(unittest.TestCase):
 
     def test_shapes_of_operands(self):
         ranks.check(self, __file__, "shapes", 2)
+
+    def test_first_call_while_capturing(self):
+        ranks.check(self, __file__, "capturing", 2)
 
     def test_groups(self):
         ranks.check(self, __file__, "groups", 3)

@@ -231,7 +231,17 @@ def awaiting():
             assert sum(each.runs for each in prepared) == before + RUNS
             torch.testing.assert_close(call("pieces").double(), wanted, rtol=tolerance,
                                        atol=tolerance)
-    # Rank 0 has a launch, the others have none.
+    # Rank 0 has a launch, the others have none: of a call, and of an exchange.
+    every = made(torch.float64)
+    x, w, res = every["x"], every["w"], every["res"]
+    if rank > 0:
+        res = res.t().contiguous().t()
+    before = sum(each.runs for each in prepared)
+    for _ in range(RUNS):
+        y = attacca.torch.all_gather_matmul(x.chunk(count)[rank], w, "acc + full(res)", res=res,
+                                            exchange="awaiting")
+        torch.testing.assert_close(y, x @ w + res)
+    assert sum(each.runs for each in prepared) == before + (RUNS if rank == 0 else 0)
     one = ways.exchanges(dist.group.WORLD, torch.device("cpu"), torch.float64, False)
     x = made(torch.float64)["x"]
     mine, others = x.chunk(count)[rank].contiguous(), []

@@ -152,20 +152,20 @@ def without_clocks():
 
     rank, count, group, memory = join()
     clock = Clock((1.0, 0.5, 0.4))
-    is_capturing = choice._is_capturing
+    is_capturing = choice.is_capturing
     for function in FUNCTIONS:
         for rows, way in ((64, "whole"), (2048, "pieces")):
             opened = memory.opened
             check(function, rank, count, rows, tuning="model")
             assert (memory.opened > opened) == (way != "whole")
-            choice._is_capturing = lambda device: True
+            choice.is_capturing = lambda device: True
             check(function, rank, count, rows)
-            choice._is_capturing = is_capturing
+            choice.is_capturing = is_capturing
             assert clock.calls == 0 and not choice.choices(group)
     check("all_gather_matmul", rank, count, 64)
     called, opened = clock.calls, memory.opened
     assert called and newest(group).direct == "pieces"
-    choice._is_capturing = lambda device: True
+    choice.is_capturing = lambda device: True
     check("all_gather_matmul", rank, count, 64)  # known
     assert clock.calls == called and memory.opened > opened
     memory.finish()

@@ -78,7 +78,7 @@ def choose(group: dist.ProcessGroup, device: torch.device, call: Call,
     """
     if len(ways) == 1 or call.rows == 0:
         return WHOLE
-    capturing = _is_capturing(device)
+    capturing = is_capturing(device)
     of_group, key = _known.setdefault(group, {}), (device, call.like())
     known = of_group.get(key)
     if known is None:
@@ -89,7 +89,8 @@ def choose(group: dist.ProcessGroup, device: torch.device, call: Call,
     return known.captured if capturing else known.direct
 
 
-def _is_capturing(device: torch.device) -> bool:
+def is_capturing(device: torch.device) -> bool:
+    """Whether a CUDA graph is captured on the current stream."""
     return device.type == "cuda" and torch.cuda.is_current_stream_capturing()
 
 

@@ -52,7 +52,8 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
             all rows, as the unfused path has them. "direct": one product of all rows, which are
             read over PyTorch's symmetric memory. "pieces": over symmetric memory, a rank's rows at
             a time, while others are multiplied. "awaiting": likewise, by one kernel that waits for
-            each rank's rows. "measured": the fastest of them (docs/tensor-parallel.md).
+            each rank's rows; a rank without such a kernel for its tensors waits itself, and takes a
+            rank's rows at a time. "measured": the fastest of them (docs/tensor-parallel.md).
         **operands: The epilogue's operands by name; ``full`` and ``col`` have all M rows.
 
     Returns:

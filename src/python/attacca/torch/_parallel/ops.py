@@ -42,7 +42,7 @@ from .clock import is_timing
 from .exchange import AWAITING, DIRECT, MEASURED, PULLED, Exchange, Launch
 from .summing import Summing
 from .sums import added_to
-from .ways import exchanges
+from .ways import exchanges, is_known
 
 ROWS = "M"  # the symbol that counts rows
 _ALIGNMENT = 16  # of addresses that a launch of parts takes, in bytes
@@ -51,7 +51,7 @@ _ALIGNMENT = 16  # of addresses that a launch of parts takes, in bytes
 # cost model's choice between the two is not good enough for that. Up to 5 seconds are a quick
 # tuning, which measures only where that model expects to gain.
 _SECONDS_OF_SUM = 6.0
-_UNUSABLE = {AWAITING: "no one kernel awaits the rows of such a product",
+_UNUSABLE = {AWAITING: "no kernel awaits the parts of a sum",
              PULLED: "parts are pulled of sums alone, and of as many rows for each rank"}
 
 
@@ -194,8 +194,8 @@ def _empty(graph: str, inputs: Sequence[torch.Tensor], rows: Any) -> torch.Tenso
 
 def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...], rows: int,
          dtype: torch.dtype, options: str, group_name: str,
-         compute: Callable[[Exchange], torch.Tensor],
-         usable: Callable[[str], bool]) -> torch.Tensor:
+         compute: Callable[[Exchange], torch.Tensor], usable: Callable[[str], bool],
+         awaits: Callable[[], bool] = lambda: False) -> torch.Tensor:
     """Computes the result by the way that the options ask for.
 
     Args:
@@ -207,10 +207,12 @@ def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...],
         options: The op's options.
         group_name: The group's name in torch.
         compute: Computes the result by a way.
-        usable: Whether a way, by its name, computes it; the ranks may differ.
+        usable: Whether a way, by its name, computes it; alike on all ranks.
+        awaits: Whether this rank has one launch that awaits rows; the ranks may differ.
 
     Raises:
-        Error: The group is not capable of this way, or it computes no such result.
+        Error: The group is not capable of this way, or it computes no such result; alike on all
+            ranks.
     """
     chosen, device = Options.read(options), tensors[0].device
     # Streams are those of the current device, which need not be the tensors'.
@@ -227,12 +229,25 @@ def _run(function: str, tensors: Sequence[torch.Tensor], texts: tuple[str, ...],
             else:
                 way = choose(group, device, call,
                              {name: partial(compute, each) for name, each in ways.items()},
-                             usable)
+                             lambda way: usable(way) and (way != AWAITING or awaits()))
         elif way not in ways or not usable(way):
-            reason = _UNUSABLE[way] if DIRECT in ways else \
-                "the ranks of the group are not GPUs of one host that read each other's memory"
-            raise Error(f"exchange is {way!r}, and {reason}", "exchange", "give \"measured\"")
+            raise _refused(way, DIRECT in ways, is_known(group, device))
         return compute(ways[way])
+
+
+def _refused(way: str, shared: bool, known: bool) -> Error:
+    """The error of a way that a group is not capable of, or that computes no such result.
+
+    Args:
+        way: The way.
+        shared: Whether the ranks read each other's memory.
+        known: Whether that is known.
+    """
+    fix = "give \"measured\"" if known else "call it once before capturing"
+    reason = _UNUSABLE[way] if shared else \
+        "the ranks of the group are not GPUs of one host that read each other's memory" if known \
+        else "a CUDA graph is captured in the first call of the group"
+    return Error(f"exchange is {way!r}, and {reason}", "exchange", fix)
 
 
 # ---- all_gather
@@ -288,8 +303,7 @@ def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str
         between.gather(shard, consume)
         return consume.out
     return _run("all_gather_matmul", tensors, (graph,), len(mine) * ranks, mine.dtype, options,
-                group, compute, lambda way: way != PULLED and (way != AWAITING
-                                                               or gathered().can_await))
+                group, compute, lambda way: way != PULLED, lambda: gathered().can_await)
 
 
 def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from .awaiting import Awaiting
+from .choice import is_capturing
 from .direct import Direct
 from .exchange import ADDED, AWAITING, DIRECT, PIECES, PULLED, WHOLE, Exchange, InOrder, Whole
 from .pieces import Pieces
@@ -32,8 +33,7 @@ def exchanges(group: dist.ProcessGroup, device: torch.device, dtype: torch.dtype
         exact_sum: Whether all ways add in the order of ranks.
     """
     of_group = _shared.setdefault(group, {})
-    if device not in of_group and device.type == "cuda" and \
-            torch.cuda.is_current_stream_capturing():
+    if device not in of_group and is_capturing(device):
         of_group = {device: {}}  # to ask the other ranks would break the capture
     elif device not in of_group:
         of_group[device] = through(Workspace(group, device)) \
@@ -41,6 +41,11 @@ def exchanges(group: dist.ProcessGroup, device: torch.device, dtype: torch.dtype
     in_order = exact_sum or dtype not in ADDED
     name: str = group.group_name
     return {WHOLE: InOrder(name) if in_order else Whole(name), **of_group[device]}
+
+
+def is_known(group: dist.ProcessGroup, device: torch.device) -> bool:
+    """Whether the ranks have asked each other what :func:`exchanges` says."""
+    return device in _shared.get(group, {})
 
 
 def through(workspace: Workspace) -> dict[str, Exchange]:
