@@ -1,5 +1,5 @@
 """Arguments of products that are one with a collective, on gloo with CPU tensors: what is refused,
-on every rank before a collective runs.
+on every rank before a collective runs, and empty tensors.
 
 Usage: collective_arguments_test.py [CASE]: with a case, the process is a rank.
 """
@@ -10,6 +10,7 @@ import unittest
 os.environ.setdefault("TORCHINDUCTOR_VEC_ISA_OK", "0")
 
 import ranks
+import symmetric_stand_in
 
 
 def check_refused(*cases):
@@ -173,6 +174,45 @@ def shapes():
                 torch.testing.assert_close(y, flat.view(rows // 2, 2, 12))
 
 
+def empty():
+    """No rows, columns or terms, in all ways."""
+    import torch
+    import torch.distributed as dist
+
+    rank, count = ranks.join()
+    memory = symmetric_stand_in.share(dist.group.WORLD)
+    symmetric_stand_in.await_parts()
+    gather, scatter, reduce = functions()
+    for lead, depth, columns in (((0,), 16, 12), ((4,), 0, 12), ((4,), 16, 0), ((0,), 0, 0),
+                                 ((2, 0), 16, 12), ((0, 3), 16, 12), ((2, 3), 0, 12),
+                                 ((2, 3), 16, 0), ((2, 0), 0, 0)):
+        rows, *others = lead
+        x, w = torch.randn(*lead, depth), torch.randn(depth, columns)
+        dist.broadcast(x, 0)
+        dist.broadcast(w, 0)
+        res = torch.ones(rows * count, *others, columns)
+        product = x @ w + 1
+        for way in ("whole", "direct", "pieces", "awaiting", "pulled", "measured"):
+            options = {"res": res, "exchange": way}
+            if way != "pulled":
+                y = gather(x, w, "acc + full(res)", **options)
+                torch.testing.assert_close(y, torch.cat([product] * count))
+            if way == "awaiting":
+                continue
+            for exact_sum in (False, True):
+                options = {"exact_sum": exact_sum, "exchange": way}
+                y = reduce(x, w, "acc + 1", "acc + full(res)", res=res[:rows], **options)
+                torch.testing.assert_close(y, count * product + 1)
+                y = scatter(x, w, "acc + 1", "acc + full(res)", res=res[:rows // count], **options)
+                torch.testing.assert_close(y, (count * product + 1).chunk(count)[rank])
+        torch._dynamo.reset()
+        run = torch.compile(lambda x, w: (gather(x, w), reduce(x, w)), fullgraph=True,
+                            backend="aot_eager")
+        for y, wanted in zip(run(x, w), (torch.cat([product - 1] * count), count * (product - 1))):
+            torch.testing.assert_close(y, wanted)
+    memory.finish()
+
+
 def capturing():
     """Ways over symmetric memory in a group's first call while a CUDA graph is captured."""
     import torch
@@ -218,7 +258,7 @@ def groups():
                                    functions()[0](x, w, group=mesh))
 
 
-CASES = {"refused": refused, "no tensors": no_tensors, "shapes": shapes,
+CASES = {"refused": refused, "no tensors": no_tensors, "shapes": shapes, "empty": empty,
          "capturing": capturing, "groups": groups}
 
 
@@ -231,6 +271,9 @@ class CollectiveArguments(unittest.TestCase):
 
     def test_shapes_of_operands(self):
         ranks.check(self, __file__, "shapes", 2)
+
+    def test_empty_tensors(self):
+        ranks.check(self, __file__, "empty", 2)
 
     def test_first_call_while_capturing(self):
         ranks.check(self, __file__, "capturing", 2)

@@ -69,7 +69,7 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     lead = [_ranks(group) * a.shape[0], *a.shape[1:-1]]
     inputs, graph = _product(a, weights, text, out_dtype, operands, "", lead)
     out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, _name(group))
-    return out.view(-1, *a.shape[1:-1], out.shape[-1])
+    return out.view(*lead, out.shape[-1])
 
 
 def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc",
@@ -118,10 +118,10 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
         raise Error(f"{a.shape[0]} rows cannot be cut into {ranks} equal parts", "a",
                     "pad the rows, or use matmul_all_reduce")
     chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
-    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, ranks,
-                         [a.shape[0] // ranks, *a.shape[1:-1]])
+    lead = [a.shape[0] // ranks, *a.shape[1:-1]]
+    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, ranks, lead)
     out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, _name(group))
-    return out.view(-1, *a.shape[1:-1], out.shape[-1])
+    return out.view(*lead, out.shape[-1])
 
 
 def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc",
@@ -211,7 +211,7 @@ def _product(a: torch.Tensor, weights: list[torch.Tensor], text: str, out_dtype:
                           _out_dtype(a.dtype, out_dtype)).split("\n", 1)
     _check_shapes(text, "epilogue", operands, lead, weights[0].shape[1])
     by_name = {input_name(name): _flat(tensor) for name, tensor in given.items()}
-    by_name["a"] = a.reshape(-1, a.shape[-1])
+    by_name["a"] = _flat(a)
     for name, weight in zip(("b", "b1"), weights):
         by_name[name] = weight if layout == "kn" else weight.t()
     return [by_name[name] for name in order.split()], graph
@@ -247,7 +247,7 @@ def _check_shapes(text: str, where: str, operands: dict[str, torch.Tensor], lead
 
 def _flat(operand: torch.Tensor) -> torch.Tensor:
     """An operand with its leading axes as rows."""
-    return operand.reshape(-1, operand.shape[-1]) if operand.dim() > 2 else operand
+    return operand.flatten(0, -2) if operand.dim() > 2 else operand
 
 
 def _checked(a: Any, b: Any, operands: dict[str, Any]) -> list[torch.Tensor]:
