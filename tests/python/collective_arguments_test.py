@@ -258,8 +258,33 @@ def groups():
                                    functions()[0](x, w, group=mesh))
 
 
+def other_group():
+    """Compiled functions in a group of another size with the same name: an error that says what to
+    do, which then helps."""
+    import torch
+    import torch.distributed as dist
+
+    rank, count = ranks.join()
+    x, w = torch.randn(8, 16), torch.randn(16, 12)
+    gather, scatter, reduce = functions()
+    calls = (lambda x: gather(x, w), lambda x: scatter(x, w),
+             lambda x: reduce(x, w, after="2 * acc", exact_sum=True))
+    compiled = [torch.compile(call, fullgraph=True) for call in calls]
+    for run in compiled:
+        run(x)
+    store = os.environ["ATTACCA_TEST_STORE"]
+    dist.barrier()
+    dist.destroy_process_group()
+    dist.init_process_group("gloo", init_method=f"file://{store}{rank}", rank=0, world_size=1)
+    check_refused(*[(lambda run=run: run(x), f"compiled for {count} ranks, and the group has 1, at "
+                     "group: call torch._dynamo.reset()") for run in compiled])
+    torch._dynamo.reset()
+    for run, factor in zip(compiled, (1, 1, 2)):
+        torch.testing.assert_close(run(x), factor * (x @ w))
+
+
 CASES = {"refused": refused, "no tensors": no_tensors, "shapes": shapes, "empty": empty,
-         "capturing": capturing, "groups": groups}
+         "capturing": capturing, "groups": groups, "other group": other_group}
 
 
 class CollectiveArguments(unittest.TestCase):
@@ -280,6 +305,9 @@ class CollectiveArguments(unittest.TestCase):
 
     def test_groups(self):
         ranks.check(self, __file__, "groups", 3)
+
+    def test_a_group_of_another_size(self):
+        ranks.check(self, __file__, "other group", 2)
 
 
 if __name__ == "__main__":

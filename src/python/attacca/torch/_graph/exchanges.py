@@ -138,11 +138,12 @@ class _Gather(NamedTuple):
             raise Refused("the gathered rows are not a product's left operand")
         text = by_rows.text([each for each, _ in typed], self.last)
         mine: Any = self.node.args[0]
+        group = str(self.node.args[2])
         with graph.inserting_before(self.last):
             given = [_merged(graph, node, has_rows)
                      for node, (_, has_rows) in zip([mine, *inputs[1:]], typed)]
             call = _call(graph, ops.all_gather_matmul, given, written(text), options,
-                         self.node.args[2])
+                         ops.ranks_of(group), group)
             return text, _shaped(graph, call, self.last)
 
 
@@ -228,7 +229,8 @@ class _Reduction(NamedTuple):
         inputs = sorted(region.inputs, key=lambda node: not product.input(node)[1])
         typed = [product.input(node) for node in inputs]
         text = product.text([each for each, _ in typed], self.output)
-        ranks = ops.ranks_of(str(self.node.args[-1]))
+        group = str(self.node.args[-1])
+        ranks = ops.ranks_of(group)
         tail, others = self._following([f"part{rank}" for rank in range(ranks)])
         after = written(self._following(["part0"])[0]) if self.tail is not None else ""
         with graph.inserting_before(self.last):
@@ -238,7 +240,7 @@ class _Reduction(NamedTuple):
             op = ops.matmul_all_reduce if self.collective == "all_reduce" else \
                 ops.matmul_reduce_scatter
             call = _call(graph, op, [*given, *beside], len(given), written(text), written(tail),
-                         after, options, self.node.args[-1])
+                         after, options, ranks, group)
             return text, _shaped(graph, call, self.last)
 
     def _following(self, parts: Sequence[str]) -> tuple[str, list[tuple[torch.fx.Node, bool]]]:

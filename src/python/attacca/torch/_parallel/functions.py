@@ -66,9 +66,10 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     _check_epilogue(all_gather_matmul, epilogue, "epilogue")
     chosen = _options(mode, tuning, tuning_seconds, exchange, False)
     text = _text(epilogue, a.dtype, weights[0].shape[1], operands, "epilogue")
-    lead = [_ranks(group) * a.shape[0], *a.shape[1:-1]]
+    ranks = _ranks(group)
+    lead = [ranks * a.shape[0], *a.shape[1:-1]]
     inputs, graph = _product(a, weights, text, out_dtype, operands, "", lead)
-    out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, _name(group))
+    out: torch.Tensor = ops.all_gather_matmul(inputs, graph, chosen, ranks, _name(group))
     return out.view(*lead, out.shape[-1])
 
 
@@ -120,7 +121,7 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
     chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
     lead = [a.shape[0] // ranks, *a.shape[1:-1]]
     arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, ranks, lead)
-    out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, _name(group))
+    out: torch.Tensor = ops.matmul_reduce_scatter(*arguments, chosen, ranks, _name(group))
     return out.view(*lead, out.shape[-1])
 
 
@@ -160,9 +161,9 @@ def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     _check_epilogue(matmul_all_reduce, epilogue, "epilogue")
     _check_epilogue(matmul_all_reduce, after, "after")
     chosen = _options(mode, tuning, tuning_seconds, exchange, exact_sum)
-    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, _ranks(group),
-                         [*a.shape[:-1]])
-    out: torch.Tensor = ops.matmul_all_reduce(*arguments, chosen, _name(group))
+    ranks, lead = _ranks(group), [*a.shape[:-1]]
+    arguments = _reduced(a, weights, epilogue, after, out_dtype, operands, ranks, lead)
+    out: torch.Tensor = ops.matmul_all_reduce(*arguments, chosen, ranks, _name(group))
     return out.view(*a.shape[:-1], out.shape[-1])
 
 

@@ -1,15 +1,17 @@
 """Products that are one with a collective, as custom ops.
 
-    attacca::all_gather_matmul(Tensor[] tensors, str graph, str options, str group) -> Tensor
+    attacca::all_gather_matmul(Tensor[] tensors, str graph, str options, int ranks,
+                               str group) -> Tensor
     attacca::matmul_reduce_scatter(Tensor[] tensors, int operands, str graph, str tail, str after,
-                                   str options, str group) -> Tensor
+                                   str options, int ranks, str group) -> Tensor
     attacca::matmul_all_reduce(...) -> Tensor
 
 ``graph`` is a product and its epilogue in the text form, in which the symbol M counts rows; its
 first input has rows, and for all_gather these are the rank's. ``tail`` is the sum over the ranks
 and what follows it: its inputs are the ranks' parts, then operands. ``after`` is what follows a sum
 that is computed already, with this sum in place of the parts; empty: nothing. ``tensors`` are the
-inputs of all, ``operands`` of them the graph's.
+inputs of all, ``operands`` of them the graph's. ``ranks`` is the group's size, for which the other
+arguments were made.
 
 They are functional and in the same order on all ranks, as torch's functional collectives are. No op
 has a derivative. Each op is the overload that :mod:`.._ops.region` explains.
@@ -183,6 +185,17 @@ def ranks_of(group: str) -> int:
     return count
 
 
+def _check_ranks(ranks: int, group: str) -> None:
+    """Raises:
+        Error: The group has another number of ranks than the call was made for: torch.compile keeps
+            the number, and a group that is made after another one was destroyed may have its name.
+    """
+    found = ranks_of(group)
+    if found != ranks:
+        raise Error(f"the call was compiled for {ranks} ranks, and the group has {found}", "group",
+                    "call torch._dynamo.reset() and compile again")
+
+
 def _empty(graph: str, inputs: Sequence[torch.Tensor], rows: Any) -> torch.Tensor:
     """A graph's result with so many rows, not computed; sizes may be symbolic."""
     signature = signature_of(graph, "fp32", inputs[0].device)
@@ -288,14 +301,15 @@ class _Gathered:
                        self.out.device)
 
 
-def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
+def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str, ranks: int,
                        group: str) -> torch.Tensor:
+    _check_ranks(ranks, group)
     mine, *operands = tensors
-    product, ranks = _by_rows(graph, mine.device, options), ranks_of(group)
+    product = _by_rows(graph, mine.device, options)
     shard = mine.contiguous()
 
     def gathered() -> _Gathered:
-        out = _fake_all_gather_matmul(tensors, graph, options, group)
+        out = _fake_all_gather_matmul(tensors, graph, options, ranks, group)
         return _Gathered(product, [shard, *operands], ranks, out)
 
     def compute(between: Exchange) -> torch.Tensor:
@@ -306,9 +320,9 @@ def _all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str
                 group, compute, lambda way: way != PULLED, lambda: gathered().can_await)
 
 
-def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str,
+def _fake_all_gather_matmul(tensors: Sequence[torch.Tensor], graph: str, options: str, ranks: int,
                             group: str) -> torch.Tensor:
-    return _empty(graph, tensors, tensors[0].shape[0] * ranks_of(group))
+    return _empty(graph, tensors, tensors[0].shape[0] * ranks)
 
 
 # ---- reduce_scatter and all_reduce
@@ -367,9 +381,10 @@ class _Reduction:
 
 
 def _matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
-                           after: str, options: str, group: str) -> torch.Tensor:
+                           after: str, options: str, ranks: int, group: str) -> torch.Tensor:
+    _check_ranks(ranks, group)
     reduction = _Reduction(tensors, operands, graph, tail, after, options)
-    rows, ranks = reduction.rows, ranks_of(group)
+    rows = reduction.rows
     if rows % ranks:
         raise Error(f"{rows} rows cannot be cut into {ranks} equal parts", "a",
                     "pad the rows, or use matmul_all_reduce")
@@ -384,17 +399,19 @@ def _matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph
 
 
 def _fake_matmul_reduce_scatter(tensors: Sequence[torch.Tensor], operands: int, graph: str,
-                                tail: str, after: str, options: str, group: str) -> torch.Tensor:
-    rows, ranks = tensors[0].shape[0], ranks_of(group)
+                                tail: str, after: str, options: str, ranks: int,
+                                group: str) -> torch.Tensor:
+    rows = tensors[0].shape[0]
     torch._check(rows % ranks == 0,
                  lambda: f"{rows} rows cannot be cut into {ranks} equal parts")
     return _empty(graph, tensors[:operands], rows // ranks)
 
 
 def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
-                       after: str, options: str, group: str) -> torch.Tensor:
+                       after: str, options: str, ranks: int, group: str) -> torch.Tensor:
+    _check_ranks(ranks, group)
     reduction = _Reduction(tensors, operands, graph, tail, after, options)
-    rows, ranks = reduction.rows, ranks_of(group)
+    rows = reduction.rows
     rank: int = dist.distributed_c10d._resolve_process_group(group).rank()
 
     def compute(between: Exchange) -> torch.Tensor:
@@ -415,7 +432,7 @@ def _matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: st
 
 
 def _fake_matmul_all_reduce(tensors: Sequence[torch.Tensor], operands: int, graph: str, tail: str,
-                            after: str, options: str, group: str) -> torch.Tensor:
+                            after: str, options: str, ranks: int, group: str) -> torch.Tensor:
     return _empty(graph, tensors[:operands], tensors[0].shape[0])
 
 
@@ -435,9 +452,9 @@ def _define(name: str, arguments: str, run: Callable[..., torch.Tensor],
 
 
 _REDUCED = ("Tensor[] tensors, int operands, str graph, str tail, str after, str options, "
-            "str group")
+            "int ranks, str group")
 all_gather_matmul = _define("all_gather_matmul",
-                            "Tensor[] tensors, str graph, str options, str group",
+                            "Tensor[] tensors, str graph, str options, int ranks, str group",
                             _all_gather_matmul, _fake_all_gather_matmul)
 matmul_reduce_scatter = _define("matmul_reduce_scatter", _REDUCED, _matmul_reduce_scatter,
                                 _fake_matmul_reduce_scatter)
