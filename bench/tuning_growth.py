@@ -190,7 +190,7 @@ def one_run(connection, name, sleeps):
     problems = simulated_problems(sleeps)
     before, cpu = resident(), time.process_time()
     seconds, outcome = timed(lambda: driver.tune(
-        connection, Machine("Simulated", 90, "attacca 0"), problems, True, None))
+        connection, Machine("Simulated", 90, "attacca 0"), problems, None))
     assert len(outcome.rows) == len(problems) and not outcome.failures
     values = {"seconds": seconds, "ideal_seconds": max(sum(sleeps) / WORKERS, max(sleeps)),
               "driver_seconds": time.process_time() - cpu, "driver_megabytes": resident(),

@@ -149,7 +149,7 @@ def tune_on_cluster(given: _together.Arguments, cluster: Cluster,
             _core.write_choices(machine.device, machine.tools, cluster.export)
         listed = models.listed(read, f"sm_{machine.capability}", given.mode, given.batch_invariant)
         wanted = distinct(problem for model in listed for problems in model for problem in problems)
-        outcome = driver.tune(connection, machine, wanted, given.again, shown)
+        outcome = driver.tune(connection, machine, wanted, shown)
     if cluster.export is not None:
         _core.write_choices(machine.device, machine.tools, cluster.export)
     if cluster.report is not None:

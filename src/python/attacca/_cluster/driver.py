@@ -19,6 +19,7 @@ from . import scores, task
 
 _RETRIES = 20  # of a task whose worker or node was lost
 _PENDING = 1000  # tasks that Ray knows of at the same time
+_QUICK = 5.0  # seconds that a quick tuning may take, as src/tune/options.hpp has them
 _PATIENCE = 300.0  # seconds to wait for a GPU of a kind that the cluster lacks: it may grow
 
 
@@ -67,7 +68,7 @@ class Cluster:
     """A connection to a Ray cluster, for one kind of GPU."""
 
     def __init__(self, request: Request):
-        self._ray, self._request = _ray(), request
+        self._ray, self.request = _ray(), request
         self._options: dict[str, Any] = {"num_gpus": 1, "max_retries": _RETRIES}
         if request.accelerator_type is not None:
             self._options["accelerator_type"] = request.accelerator_type
@@ -98,12 +99,12 @@ class Cluster:
         waiting = collections.deque(problems)
         running: dict[Any, Problem] = {}
         remote = self._remote(task.tune, "attacca: tune")
-        tuning = "always" if self._request.again else "measure"
+        tuning = "always" if self.request.again else "measure"
         try:
             while waiting or running:
                 while waiting and len(running) < _PENDING:
                     problem = waiting.popleft()
-                    ref = remote.remote(problem, tuning, self._request.seconds)
+                    ref = remote.remote(problem, tuning, self.request.seconds)
                     running[ref] = problem
                 ready, _ = self._ray.wait(list(running), timeout=None)
                 more, _ = self._ray.wait(list(running), num_returns=len(running), timeout=0)
@@ -125,11 +126,11 @@ class Cluster:
         return self._ray.remote(function).options(name=name, **self._options)
 
     def _kind(self) -> str:
-        kind = self._request.accelerator_type
+        kind = self.request.accelerator_type
         return f" of the type {kind}" if kind else ""
 
     def _has_kind(self) -> bool:
-        resources, kind = self._ray.cluster_resources(), self._request.accelerator_type
+        resources, kind = self._ray.cluster_resources(), self.request.accelerator_type
         return bool(resources.get("GPU", 0) >= 1
                     and (kind is None or f"accelerator_type:{kind}" in resources))
 
@@ -201,11 +202,11 @@ def connected(request: Request) -> Iterator[Cluster]:
             ray.shutdown()
 
 
-def tune(cluster: Cluster, machine: Machine, problems: Mapping[Key, Problem], again: bool,
+def tune(cluster: Cluster, machine: Machine, problems: Mapping[Key, Problem],
          stream: TextIO | None) -> Outcome:
     """Tunes the problems that the database lacks, and stores each result when it comes."""
     store([])  # a database that cannot be written is seen before the work
-    known = {} if again else rows_of(machine)
+    known = _known(cluster.request, machine)
     missing = [problem for key, problem in problems.items() if key not in known]
     rows = {key: known[key] for key in problems if key in known}
     outcome = Outcome(machine, rows, {}, {}, {},
@@ -221,6 +222,14 @@ def tune(cluster: Cluster, machine: Machine, problems: Mapping[Key, Problem], ag
             if bar:
                 bar.step(_said(each, outcome))
     return outcome
+
+
+def _known(request: Request, machine: Machine) -> dict[Key, Row]:
+    """The database's rows that need no tuning; quick ones count for quick tunings alone."""
+    if request.again:
+        return {}
+    quick = 0 < request.seconds <= _QUICK
+    return {key: row for key, row in rows_of(machine).items() if quick or not row["quick"]}
 
 
 def _take(batch: Sequence[task.Finished], outcome: Outcome) -> None:
