@@ -1,13 +1,19 @@
 """What a tuning on a cluster does in the driver's process, without Ray: a stand-in for the cluster
 gives made-up results."""
+import json
 import os
+import pathlib
 import tempfile
 import types
 import unittest
 from unittest import mock
 
-from attacca._cluster import driver
-from attacca._problems import Key, Machine, Problem
+import torch
+
+import attacca
+from attacca import _core, _matmul
+from attacca._cluster import driver, models
+from attacca._problems import Key, Machine, Problem, problems_of
 
 HERE = Machine("Made up", 90, "attacca 0")
 PROBLEMS = {key: Problem(key, 1.0, "") for key in
@@ -47,6 +53,56 @@ class Database(unittest.TestCase):
             with self.subTest(seconds=seconds, again=again):
                 self.tune(ask, seconds, again)
                 self.assertEqual(asked.pop(), missing)
+
+
+class Shapes(unittest.TestCase):
+    M, N, K = SIZES = 16, 64, 32
+
+    def of_file(self, **line):
+        """The key of a line of a file of shapes."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "x.shapes"
+            path.write_text(json.dumps({**dict(zip("mnk", self.SIZES)), **line}) + "\n")
+            model, = models.models_of(path, {})
+        (problem,), = models.listed([model], "sm_90", "fp32", False)[0]
+        return problem.key
+
+    def of_matmul(self, dtype, epilogue="acc", **given):
+        """The key that attacca.matmul looks up on a GPU."""
+        kinds, engine_of = [], _matmul.engine_of
+
+        def note(*kind):
+            kinds.append(kind)
+            return engine_of(*kind)
+        a, b = (torch.zeros(rows, self.K).to(dtype) for rows in (self.M, self.N))
+        with mock.patch.object(_matmul, "engine_of", note):
+            attacca.matmul(a, b.T, epilogue, **given)
+        graph = _core.Graph.parse(engine_of(*kinds[0]).core.graph_text())
+        problem, = problems_of(graph, "sm_90", "fp32", dict(zip("MNK", self.SIZES)))
+        return problem.key
+
+    def test_the_key_is_that_of_matmul(self):
+        bias = torch.zeros(self.N)
+        for names, dtype in [(("f8e4m3", "float8_e4m3fn"), torch.float8_e4m3fn),
+                             (("f8e5m2", "float8_e5m2"), torch.float8_e5m2),
+                             (("s8", "int8"), torch.int8), (("u8", "uint8"), torch.uint8),
+                             (("bf16", "bfloat16"), torch.bfloat16),
+                             (("f16", "float16"), torch.float16)]:
+            with self.subTest(names):
+                wanted = self.of_matmul(dtype)
+                self.assertEqual([self.of_file(dtype=name) for name in names], [wanted] * 2)
+                self.assertEqual(self.of_file(dtype=names[0], out_dtype=""), wanted)
+                epilogue = "silu(acc + row(bias: f32))"
+                wanted = self.of_matmul(dtype, epilogue, bias=bias, out_dtype="float32")
+                self.assertEqual([self.of_file(dtype=name, epilogue=epilogue, out_dtype=out)
+                                  for name in names for out in ("f32", "float32")], [wanted] * 4)
+
+    def test_what_is_no_dtype(self):
+        for line, text in [({"dtype": "f31"}, "unknown dtype f31"), ({"dtype": 3}, "dtype is 3"),
+                           ({"out_dtype": "f31"}, "unknown dtype f31"),
+                           ({"dtype": "s8", "epilogue": "silu(acc)"}, "silu needs floats")]:
+            with self.subTest(line), self.assertRaisesRegex(attacca.Error, text):
+                self.of_file(**line)
 
 
 if __name__ == "__main__":

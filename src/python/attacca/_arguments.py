@@ -34,6 +34,8 @@ LONG_NAMES = {
     "s32": "int32", "s64": "int64", "bool": "bool",
 }
 SHORT_NAMES = {long: short for short, long in LONG_NAMES.items()}
+# Of a product whose result is not of its operands' dtype.
+_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
 
 class Integer(Protocol):
@@ -229,6 +231,11 @@ def dtype(value: Any, where: str) -> str:
     if short is None:
         raise Error(f"unknown dtype {name}", where, f"one of {', '.join(LONG_NAMES)}")
     return short
+
+
+def result_dtype(out_dtype: Any, operand: str) -> str:
+    """The dtype of a product's result; None: the default for operands of this dtype."""
+    return _WIDER.get(operand, operand) if out_dtype is None else dtype(out_dtype, "out_dtype")
 
 
 def _name_of(value: Any) -> str | None:

@@ -22,7 +22,6 @@ from ._trace.epilogue import trace_epilogue
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
 # The inputs of the core's graph of a product, besides the operands.
 _FACTORS = ("a", "b", "b1", "offsets")
-_ALWAYS_WIDER = {"s8": "s32", "u8": "s32", "f8e4m3": "bf16", "f8e5m2": "bf16"}
 
 
 @lru_cache(maxsize=1024)
@@ -260,9 +259,9 @@ def _cache(form: Any) -> _core.CallCache:
 
 def result_dtype(out_dtype: Any, outs: list[View] | None, dtype: str) -> str:
     """As :func:`matmul` says at ``out_dtype``; ``dtype`` is a's."""
-    if out_dtype is not None:
-        return _arguments.dtype(out_dtype, "out_dtype")
-    return outs[0].dtype if outs else _ALWAYS_WIDER.get(dtype, dtype)
+    if out_dtype is None and outs:
+        return outs[0].dtype
+    return _arguments.result_dtype(out_dtype, dtype)
 
 
 def _check(a: View, b: View) -> tuple[int, ...]:

@@ -117,7 +117,7 @@ class Shape(NamedTuple):
     dtype: str = "bf16"
     epilogue: str = "acc"
     b_layout: str = "nk"
-    out_dtype: str = ""
+    out_dtype: str | None = None
 
 
 def _read_shapes(path: pathlib.Path) -> list[Part]:
@@ -143,8 +143,10 @@ def _read_shape(line: str, where: str) -> Part:
     m, n, k = (_arguments.size(value, f"{where} {name}")
                for name, value in zip("mnk", shape[:3]))
     try:
-        plan = _core.Plan.matmul(shape.dtype, shape.b_layout, shape.epilogue, shape.out_dtype
-                                 or shape.dtype, "cpu", "fp32", "known", 0, 1, False)
+        dtype = _arguments.dtype(shape.dtype, "dtype")
+        result = _arguments.result_dtype(shape.out_dtype or None, dtype)
+        plan = _core.Plan.matmul(dtype, shape.b_layout, shape.epilogue, result, "cpu", "fp32",
+                                 "known", 0, 1, False)
     except (Error, TypeError) as error:
         raise Error(f"the line is not a shape: {error}", where, example) from error
     return Part(_core.Graph.parse(plan.graph_text()), {"M": m, "N": n, "K": k})
