@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import unittest
+from unittest import mock
 
 import local_cluster
 import timing_worker
@@ -237,6 +238,15 @@ class ClusterTuning(unittest.TestCase):
         shapes = [row["shape"] for row in rows() if "n=100" in row["shape"]]
         self.assertEqual(shapes, ["m<=16 n=100 batch=1 k=100"] * PROBLEMS_OF_EACH)
 
+    def test_an_error_of_a_task_is_the_reason(self):
+        from attacca._cluster import task
+        shown = io.StringIO()
+        with mock.patch.object(task, "tune", broken):
+            found, = tune(GRAPH.replace("60", "140"), M=5, progress=shown)
+        self.assertEqual([(d.source, d.remark) for d in found.decisions],
+                         [("failed", "TypeError: one line")] * 3)
+        self.assertIn(" on an unknown node: failed: TypeError: one line,", shown.getvalue())
+
     def test_the_command_says_what_is_wrong(self):
         model = ROOT / "examples/bert_mlp.attacca"
         for arguments, text in [(["/nowhere/x.attacca"], "x.attacca"),
@@ -320,6 +330,10 @@ class Kills(unittest.TestCase):
         path = cluster.folder / f"{width}.attacca"
         path.write_text(GRAPH.replace("60", str(width)))
         return [path]
+
+
+def broken(problem, tuning, seconds):
+    raise TypeError("one line\nand another one")
 
 
 def torch_model():

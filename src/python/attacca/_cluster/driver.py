@@ -118,7 +118,9 @@ class Cluster:
             finished = self._ray.get(ref)
         except self._ray.exceptions.RayError as error:
             assert problem.key is not None
-            return task.Finished(problem.key, "", 0, {}, _first_line(error), None)
+            of_task = isinstance(error, self._ray.exceptions.RayTaskError)
+            reason = _first_line(error.cause if of_task else error)
+            return task.Finished(problem.key, "", 0, {}, reason, None)
         assert isinstance(finished, task.Finished)
         return finished
 
@@ -268,7 +270,7 @@ def _failure(finished: task.Finished, machine: Machine) -> str:
 
 def _said(finished: task.Finished, outcome: Outcome) -> str:
     """A line of progress."""
-    where = f"{finished.key.shape} on {finished.node or 'a lost node'}"
+    where = f"{finished.key.shape} on {finished.node or 'an unknown node'}"
     if finished.key in outcome.failures:
         return f"{where}: failed: {outcome.failures[finished.key]}"
     found = finished.found
