@@ -3,6 +3,8 @@ gives made-up results."""
 import json
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import types
 import unittest
@@ -13,6 +15,7 @@ import torch
 import attacca
 from attacca import _core, _matmul
 from attacca._cluster import driver, models
+from attacca._cluster.task import Finished
 from attacca._problems import Key, Machine, Problem, problems_of
 
 HERE = Machine("Made up", 90, "attacca 0")
@@ -23,6 +26,26 @@ PROBLEMS = {key: Problem(key, 1.0, "") for key in
 def row(key, quick=False):
     return {"device": HERE.device, "tools": HERE.tools, **key._asdict(), "candidate": "unfused",
             "seconds": 2e-5, "unfused_seconds": 2e-5, "made": 1, "quick": quick}
+
+
+def finished(problem):
+    found = {"candidate": "unfused", "seconds": 2e-5, "choice": row(problem.key)}
+    return Finished(problem.key, "node", 1.0, found, "", HERE)
+
+
+class Lock:
+    """A process that keeps the tuning database locked."""
+
+    def __init__(self):
+        code = ("import sqlite3, sys; database = sqlite3.connect(sys.argv[1]); "
+                "database.execute('BEGIN EXCLUSIVE'); print(flush=True); sys.stdin.read()")
+        path = pathlib.Path(os.environ["ATTACCA_CACHE_DIR"]) / "tuned.sqlite"
+        self._process = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE,
+                                         stdout=subprocess.PIPE)
+        self._process.stdout.readline()
+
+    def end(self):
+        self._process.communicate()
 
 
 class Database(unittest.TestCase):
@@ -53,6 +76,33 @@ class Database(unittest.TestCase):
             with self.subTest(seconds=seconds, again=again):
                 self.tune(ask, seconds, again)
                 self.assertEqual(asked.pop(), missing)
+
+    def test_what_comes_while_the_database_is_locked_is_stored_later(self):
+        def batches(wanted):
+            first, *others = map(finished, wanted)
+            lock = Lock()
+            yield [first]
+            lock.end()
+            yield others
+        outcome = self.tune(batches)
+        self.assertEqual(driver.rows_of(HERE), outcome.rows)
+        self.assertEqual(list(outcome.rows), list(PROBLEMS))
+        driver.store_rest(outcome)
+
+    def test_a_database_that_stays_locked_is_an_error_in_the_end(self):
+        locks = []
+
+        def batches(wanted):
+            locks.append(Lock())
+            return [[finished(problem)] for problem in wanted]
+        outcome = self.tune(batches)
+        self.assertEqual((list(outcome.rows), outcome.failures), (list(PROBLEMS), {}))
+        with mock.patch.object(driver, "_LOCKED", 0.5), \
+                self.assertRaisesRegex(attacca.Error, "keeps the tuning database locked"):
+            driver.store_rest(outcome)
+        locks[0].end()
+        driver.store_rest(outcome)
+        self.assertEqual(driver.rows_of(HERE), outcome.rows)
 
 
 class Shapes(unittest.TestCase):

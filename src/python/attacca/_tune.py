@@ -150,10 +150,11 @@ def tune_on_cluster(given: _together.Arguments, cluster: Cluster,
         listed = models.listed(read, f"sm_{machine.capability}", given.mode, given.batch_invariant)
         wanted = distinct(problem for model in listed for problems in model for problem in problems)
         outcome = driver.tune(connection, machine, wanted, shown)
-    if cluster.export is not None:
-        _core.write_choices(machine.device, machine.tools, cluster.export)
     if cluster.report is not None:
         page.write(cluster.report, read, outcome)
+    driver.store_rest(outcome)
+    if cluster.export is not None:
+        _core.write_choices(machine.device, machine.tools, cluster.export)
     tuned = [Tuned(sizes, tuple(outcome.decision(problem) for problem in problems))
              for model, by_sizes in zip(read, listed)
              for sizes, problems in zip(model.sizes, by_sizes)]

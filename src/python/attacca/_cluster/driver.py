@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import socket
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TextIO
 
@@ -20,6 +21,7 @@ from . import scores, task
 _RETRIES = 20  # of a task whose worker or node was lost
 _PENDING = 1000  # tasks that Ray knows of at the same time
 _QUICK = 5.0  # seconds that a quick tuning may take, as src/tune/options.hpp has them
+_LOCKED = 70.0  # seconds to wait for a database whose lock was waited for less than a minute ago
 _PATIENCE = 300.0  # seconds to wait for a GPU of a kind that the cluster lacks: it may grow
 
 
@@ -42,6 +44,7 @@ class Outcome(NamedTuple):
         finished: What the tasks of this run found; of the trials only those that failed.
         failures: Why a problem was not tuned.
         scores: How good the choices in ``rows`` are.
+        unsaved: What the database did not take yet, since another process kept it locked.
     """
 
     machine: Machine
@@ -50,6 +53,7 @@ class Outcome(NamedTuple):
     finished: dict[Key, task.Finished]
     failures: dict[Key, str]
     scores: dict[Key, scores.Score]
+    unsaved: list[Row]
 
     def decision(self, problem: Problem) -> Decision:
         """How the problem is computed on the machine."""
@@ -206,13 +210,18 @@ def connected(request: Request) -> Iterator[Cluster]:
 
 def tune(cluster: Cluster, machine: Machine, problems: Mapping[Key, Problem],
          stream: TextIO | None) -> Outcome:
-    """Tunes the problems that the database lacks, and stores each result when it comes."""
+    """Tunes the problems that the database lacks, and stores each result when it comes, or with
+    later ones; :func:`store_rest` must follow.
+
+    Raises:
+        Error: The database cannot be written at the start.
+    """
     store([])  # a database that cannot be written is seen before the work
     known = _known(cluster.request, machine)
     missing = [problem for key, problem in problems.items() if key not in known]
     rows = {key: known[key] for key in problems if key in known}
     outcome = Outcome(machine, rows, {}, {}, {},
-                      {key: scores.score_of(row, {}) for key, row in rows.items()})
+                      {key: scores.score_of(row, {}) for key, row in rows.items()}, [])
     if stream:
         stream.write(f"tune: {len(problems)} problems for {machine.device}, "
                      f"{len(problems) - len(missing)} of them known\n")
@@ -226,6 +235,28 @@ def tune(cluster: Cluster, machine: Machine, problems: Mapping[Key, Problem],
     return outcome
 
 
+def store_rest(outcome: Outcome) -> None:
+    """Stores what the database did not take yet.
+
+    Raises:
+        Error: It cannot be written for longer than a minute.
+    """
+    end = time.monotonic() + _LOCKED
+    while True:
+        try:
+            return _store_unsaved(outcome)
+        except Error:
+            if time.monotonic() > end:
+                raise
+        time.sleep(1)
+
+
+def _store_unsaved(outcome: Outcome) -> None:
+    if outcome.unsaved:
+        store(outcome.unsaved)
+        outcome.unsaved.clear()
+
+
 def _known(request: Request, machine: Machine) -> dict[Key, Row]:
     """The database's rows that need no tuning; quick ones count for quick tunings alone."""
     if request.again:
@@ -235,9 +266,9 @@ def _known(request: Request, machine: Machine) -> dict[Key, Row]:
 
 
 def _take(batch: Sequence[task.Finished], outcome: Outcome) -> None:
-    rows = [each.found["choice"] for each in batch if "choice" in each.found]
-    if rows:
-        store(rows)
+    outcome.unsaved.extend(each.found["choice"] for each in batch if "choice" in each.found)
+    with contextlib.suppress(Error):  # later ones are stored with these
+        _store_unsaved(outcome)
     for each in batch:
         outcome.finished[each.key] = _without_times(each)
         failure = _failure(each, outcome.machine)
