@@ -14,7 +14,7 @@ import torch
 
 import attacca
 from attacca import _core, _matmul
-from attacca._cluster import driver, models
+from attacca._cluster import driver, models, page
 from attacca._cluster.task import Finished
 from attacca._problems import Key, Machine, Problem, problems_of
 
@@ -153,6 +153,42 @@ class Shapes(unittest.TestCase):
                            ({"dtype": "s8", "epilogue": "silu(acc)"}, "silu needs floats")]:
             with self.subTest(line), self.assertRaisesRegex(attacca.Error, text):
                 self.of_file(**line)
+
+
+class Page(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_a_path_that_cannot_be_written(self):
+        for path, text in [("", "No such file"), (self.folder / "none/x.html", "No such file"),
+                           (self.folder, "Is a directory")]:
+            with self.subTest(path), self.assertRaisesRegex(attacca.Error, text):
+                page.check(str(path))
+        path = self.folder / "x.html"
+        path.write_text("before")
+        page.check(str(path))
+        self.assertEqual(path.read_text(), "before")
+
+    def test_names_of_files(self):
+        """The page is UTF-8 in every locale; bytes that are not are written as escapes."""
+        for name, shown in [(b"caf\xc3\xa9.shapes", "caf\xe9.shapes"),
+                            (b"\xff.shapes", "\\xff.shapes")]:
+            path = os.fsencode(self.folder / "") + b"/" + name
+            with open(path, "w", encoding="utf-8") as file:
+                file.write('# \xe9\n{"m": 1, "n": 4, "k": 4}\n')
+            script = (
+                "import os, sys; from attacca._cluster import driver, models, page; "
+                "from attacca._problems import Machine; "
+                "page.write(sys.argv[2], models.models_of(sys.argv[1], {}), "
+                "driver.Outcome(Machine('Made up', 90, ''), {}, {}, {}, {}, {}, []))")
+            out = self.folder / "page.html"
+            ran = subprocess.run([sys.executable, "-X", "utf8=0", "-c", script, path, out],
+                                 capture_output=True, text=True, check=False,
+                                 env={**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"})
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertIn(f"/{shown}</li>", out.read_text(encoding="utf-8"))
 
 
 if __name__ == "__main__":

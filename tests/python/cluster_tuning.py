@@ -194,9 +194,12 @@ class ClusterTuning(unittest.TestCase):
                 ("cluster_tuning:no_model", {}, "returned a str"),
                 ("/nowhere/x.shapes", {}, "cannot be read"),
                 (GRAPH, {"M": 5, "report": 3}, "report"),
+                (GRAPH.replace("60", "148"), {"M": 5, "report": "/nowhere/x.html"},
+                 "report cannot be written"),
                 (GRAPH, {"M": 5, "accelerator_type": 3}, "accelerator_type")]:
             with self.subTest(text), self.assertRaisesRegex(attacca.Error, text):
                 tune(models, **given)
+        self.assertEqual(timed(), {})
         with self.assertRaisesRegex(attacca.Error, "without a cluster"):
             attacca.tune(GRAPH, M=5, accelerator_type="H200")
         with self.assertRaisesRegex(attacca.Error, "a group and a cluster"):

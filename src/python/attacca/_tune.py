@@ -145,7 +145,10 @@ def tune_on_cluster(given: _together.Arguments, cluster: Cluster,
     request = driver.Request(cluster.address, cluster.accelerator_type, given.again, given.seconds)
     with driver.connected(request) as connection:
         machine = connection.machine()
-        if cluster.export is not None:  # an error is seen before the work
+        # Errors of files are seen before the work.
+        if cluster.report is not None:
+            page.check(cluster.report)
+        if cluster.export is not None:
             _core.write_choices(machine.device, machine.tools, cluster.export)
         listed = models.listed(read, f"sm_{machine.capability}", given.mode, given.batch_invariant)
         wanted = distinct(problem for model in listed for problems in model for problem in problems)

@@ -78,7 +78,9 @@ def _of_graph(name: str, graph: _core.Graph,
 
 def _name(source: Any, index: int) -> str:
     short = isinstance(source, (str, os.PathLike)) and "{" not in str(source)
-    return str(source) if short else f"model {index + 1}"
+    name = str(source) if short else f"model {index + 1}"
+    # Bytes of a file's name that are not UTF-8, surrogates here, are shown as "\xff".
+    return name.encode(errors="surrogateescape").decode(errors="backslashreplace")
 
 
 def _is_shapes(source: Any) -> bool:
@@ -122,7 +124,7 @@ class Shape(NamedTuple):
 
 def _read_shapes(path: pathlib.Path) -> list[Part]:
     try:
-        lines = path.read_text().splitlines()
+        lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise Error(f"the file of shapes cannot be read: {error}", str(path), "") from error
     parts = [_read_shape(line, f"{path}:{number}") for number, line in enumerate(lines, 1)

@@ -1,9 +1,10 @@
 """The report of a cluster's tuning: an HTML page."""
 from __future__ import annotations
 
+import contextlib
 import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
@@ -23,8 +24,24 @@ def write(path: str, models: Sequence[Model], outcome: Outcome) -> None:
         Error: The file cannot be written.
     """
     page = _core.report_page(json.dumps(_report(models, outcome)))
+    with _errors(path):
+        pathlib.Path(path).write_text(page, encoding="utf-8")
+
+
+def check(path: str) -> None:
+    """Checks that a page can be written; one that exists stays.
+
+    Raises:
+        Error: It cannot.
+    """
+    with _errors(path), open(path, "ab"):
+        pass
+
+
+@contextlib.contextmanager
+def _errors(path: str) -> Iterator[None]:
     try:
-        pathlib.Path(path).write_text(page)
+        yield
     except OSError as error:
         raise Error(f"the report cannot be written: {error.strerror}", path,
                     "give another path") from error
