@@ -6,6 +6,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import unittest
 from unittest import mock
@@ -13,8 +14,8 @@ from unittest import mock
 import torch
 
 import attacca
-from attacca import _core, _matmul
-from attacca._cluster import driver, models, page
+from attacca import _arguments, _core, _matmul
+from attacca._cluster import driver, models, page, task
 from attacca._cluster.task import Finished
 from attacca._problems import Key, Machine, Problem, problems_of
 
@@ -189,6 +190,53 @@ class Page(unittest.TestCase):
                                  env={**os.environ, "LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"})
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertIn(f"/{shown}</li>", out.read_text(encoding="utf-8"))
+
+
+class Workers(unittest.TestCase):
+    """Calls of one process whose GPU changes, as Ray's workers make them."""
+
+    def on(self, gpu, function, *arguments):
+        with mock.patch.dict(os.environ, CUDA_VISIBLE_DEVICES=gpu):
+            return task._on_own_gpu(function, *arguments)
+
+    def setUp(self):
+        used = mock.patch.object(task, "_used", [])
+        self.addCleanup(used.stop)
+        used.start()
+
+    def test_cuda_is_used_with_one_gpu_alone(self):
+        self.assertEqual([self.on("3", os.getpid), self.on("3", os.getpid)], [os.getpid()] * 2)
+        self.assertNotIn(self.on("1", os.getpid), [os.getpid(), self.on("1", os.getpid)])
+        self.assertEqual(self.on("1", os.getenv, "CUDA_VISIBLE_DEVICES"), "1")
+        self.assertEqual(self.on("3", os.getpid), os.getpid())
+
+    def test_errors_are_those_of_the_call(self):
+        self.on("0", os.getpid)
+        with self.assertRaisesRegex(attacca.Error, "name is 3") as raised:
+            self.on("1", _arguments.text, 3, "name")
+        self.assertEqual(raised.exception.where, "name")
+
+    def test_the_process_ends_with_the_worker(self):
+        script = ("import os, sys; from attacca._cluster import task; "
+                  "os.environ['CUDA_VISIBLE_DEVICES'] = '0'; task._on_own_gpu(os.getpid); "
+                  "os.environ['CUDA_VISIBLE_DEVICES'] = '1'; "
+                  "task._on_own_gpu(exec, 'import os, sys, time; "
+                  "print(os.getpid(), file=sys.stderr, flush=True); time.sleep(60)')")
+        with subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE) as worker:
+            fresh = int(worker.stderr.readline())
+            worker.kill()
+        end = time.monotonic() + 20
+        while (state := self.state(fresh)) not in "ZX" and time.monotonic() < end:
+            time.sleep(0.05)
+        self.assertIn(state, "ZX")
+
+    def state(self, process):
+        """A letter of proc(5); X: there is none."""
+        try:
+            stat = pathlib.Path(f"/proc/{process}/stat").read_text()
+        except FileNotFoundError:
+            return "X"
+        return stat.rpartition(")")[2].split()[0]
 
 
 if __name__ == "__main__":
