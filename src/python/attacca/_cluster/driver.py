@@ -14,13 +14,22 @@ from typing import Any, NamedTuple, TextIO
 
 from .._errors import Error, MissingModule
 from .._plan import Decision
-from .._problems import ONLY_WAY, Key, Machine, Problem, Row, decision_of, rows_of, store
+from .._problems import (
+    ONLY_WAY,
+    Key,
+    Machine,
+    Problem,
+    Row,
+    decision_of,
+    is_enough,
+    rows_of,
+    store,
+)
 from .._progress import Bar
 from . import scores, task
 
 _RETRIES = 20  # of a task whose worker or node was lost
 _PENDING = 1000  # tasks that Ray knows of at the same time
-_QUICK = 5.0  # seconds that a quick tuning may take, as src/tune/options.hpp has them
 _LOCKED = 70.0  # seconds to wait for a database whose lock was waited for less than a minute ago
 _PATIENCE = 300.0  # seconds to wait for a GPU of a kind that the cluster lacks: it may grow
 
@@ -258,11 +267,10 @@ def _store_unsaved(outcome: Outcome) -> None:
 
 
 def _known(request: Request, machine: Machine) -> dict[Key, Row]:
-    """The database's rows that need no tuning; quick ones count for quick tunings alone."""
+    """The database's rows that need no tuning."""
     if request.again:
         return {}
-    quick = 0 < request.seconds <= _QUICK
-    return {key: row for key, row in rows_of(machine).items() if quick or not row["quick"]}
+    return {key: row for key, row in rows_of(machine).items() if is_enough(row, request.seconds)}
 
 
 def _take(batch: Sequence[task.Finished], outcome: Outcome) -> None:
