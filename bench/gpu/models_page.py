@@ -95,9 +95,10 @@ def page(rows, facts):
     lines = ["# Whole models under torch.compile", "",
              f"On one {machine.described(facts)}. Made by `bench/gpu/models.py`: models of "
              "transformers at their real widths with few layers and random weights, bf16, beside "
-             "Inductor's default. Attacca carries measured choices for the layers of llama, opt, "
-             "qwen3, gemma2 and neox (`shipped.py --graphs`); those of other models are tuned "
-             "within the first call's time, or the cost model chooses.", "",
+             "Inductor's default. Attacca carries measured choices for these models' layers with 1 "
+             "to 256 rows, for those of llama, opt, qwen3, gemma2 and neox with 512 and 2048, too "
+             "(`shipped.py --graphs`); others are tuned within the first call's time, or the cost "
+             "model chooses.", "",
              *([facts["note"], ""] if "note" in facts else []), *summary(rows),
              "## A call", "",
              "Microseconds of the whole model, medians of turns: in a CUDA graph, and *direct*, "
