@@ -96,17 +96,8 @@ IdleWorkers& idle_workers() {
   return *immortal([] { return std::make_unique<IdleWorkers>(); });
 }
 
-// What a worker's libraries and tools read beside Attacca's own variables.
-constexpr const char* kOtherVariables[] = {"CUDA_VISIBLE_DEVICES",
-                                           "CUDA_DEVICE_ORDER",
-                                           "CUDA_HOME",
-                                           "CUDA_PATH",
-                                           "HOME",
-                                           "LD_LIBRARY_PATH",
-                                           "PATH",
-                                           "VIRTUAL_ENV",
-                                           "XDG_CACHE_HOME",
-                                           "TMPDIR"};
+// What a worker's libraries read beside the variables of the table.
+constexpr const char* kOtherVariables[] = {"CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH"};
 
 // What a worker is started for. It opens the device of its first request, and reads the environment
 // when it starts.

@@ -77,9 +77,9 @@ def _on_own_gpu(function: Callable[..., Value], *arguments: Any) -> Value:
 def _in_process(function: Callable[..., Value], *arguments: Any) -> Value:
     """Calls the function in a new process, which ends with this one."""
     ran = subprocess.run(
-        [sys.executable, "-c", f"from {__name__} import serve; serve()"], check=True,
-        input=pickle.dumps((function, arguments)), stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        [sys.executable, "-c",
+         f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"],
+        check=True, input=pickle.dumps((function, arguments)), stdout=subprocess.PIPE)
     value, error = pickle.loads(ran.stdout)
     if error is not None:
         raise error
