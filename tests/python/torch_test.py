@@ -604,6 +604,14 @@ class Exported(unittest.TestCase):
         with self.assertRaisesRegex(attacca.Error, "torch.export.save"):
             pickle.dumps(program)
 
+    def test_a_program_that_torch_cannot_decompose(self):
+        exported = self.export(Mlp().eval(), torch.randn(4, 32))
+        with mock.patch.object(type(exported), "run_decompositions",
+                               side_effect=ValueError("Cannot view\n a tensor")), \
+                self.assertRaisesRegex(attacca.Error, "cannot decompose the program: Cannot view a "
+                                                      "tensor, at exported"):
+            attacca.compile(exported)
+
     def test_vmap(self):
         """Each element of the batch is a call: of one region with a result, and with several."""
         model = Mlp().eval()

@@ -36,7 +36,13 @@ class Program:
                       type) or not callable(getattr(exported, "run_decompositions", None)):
             raise Error(f"{shown(exported)} is not an exported program", "exported",
                         "give a torch.export.ExportedProgram")
-        self.module = exported.run_decompositions().module()
+        try:
+            self.module = exported.run_decompositions().module()
+        except (RuntimeError, ValueError) as failure:
+            raise Error(f"torch cannot decompose the program: {' '.join(str(failure).split())}",
+                        "exported", "see whether exported.run_decompositions() works by itself; "
+                        "torch.compile(model, backend=\"attacca\") needs no exported program"
+                        ) from failure
         self.regions = rewrite(self.module.graph, options)
         _let_views_copy(self.module.graph)
         self.module.recompile()
