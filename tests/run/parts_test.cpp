@@ -106,7 +106,7 @@ TEST(Parts, RefusesOtherPlans) {
   EXPECT_EQ(refusal(kProduct, 9), "9 parts");
   EXPECT_EQ(refusal("return y = x @ transpose(w), z = x @ transpose(v)"), "the plan has 2 regions");
   EXPECT_EQ(refusal("return silu(x)"), "the plan is no product with what follows it");
-  EXPECT_EQ(refusal("y = x @ transpose(w) return y = y, z = y"),
+  EXPECT_EQ(refusal("y = x @ transpose(w); return y = y, z = y"),
             "output z is a copy of an input, a constant or another output");
   EXPECT_EQ(refusal("return y = x @ transpose(w), z = x"),
             "output z is a copy of an input, a constant or another output");
