@@ -50,7 +50,7 @@ class Machine(NamedTuple):
 
 Row = dict[str, Any]  # of the tuning database
 
-_QUICK_SECONDS = 5.0
+QUICK_SECONDS = 5.0  # a tuning that may take no longer is quick (src/tune/options.hpp)
 
 ONLY_WAY = Decision("unfused", "only way", 0, 0)  # of a problem without a key
 
@@ -99,8 +99,8 @@ def rows_of(machine: Machine) -> dict[Key, Row]:
 
 def is_enough(row: Row | None, seconds: float) -> bool:
     """Whether a tuning that may take so long does not measure again what the row decides; 0: 60
-    seconds. A choice of a quick tuning is enough for quick ones (src/tune/options.hpp)."""
-    return row is not None and (not row["quick"] or 0 < seconds <= _QUICK_SECONDS)
+    seconds. A choice of a quick tuning is enough for quick ones."""
+    return row is not None and (not row["quick"] or 0 < seconds <= QUICK_SECONDS)
 
 
 def key_of(row: Row) -> Key:

@@ -165,7 +165,7 @@ def tune(ranks: Ranks, read: Callable[[], Arguments],
     found = on_all(ranks, lambda: _tune_share(ranks, works[0], known, progress()))
     decisions = {key: each for share in found for key, each in share.items()}
     new = best(each["choice"] for each in decisions.values()
-                if "choice" in each and each["source"] != "database")
+               if "choice" in each and each["source"] != "database")
     _store(ranks, places, new)
     rows.update(new)
     check_rows(ranks, joined[0].machine, rows)
@@ -227,12 +227,12 @@ def check_machines(machines: Sequence[Machine]) -> None:
 
 def best(rows: Iterable[Row]) -> dict[Key, Row]:
     """One row for each key: of a thorough tuning if there is one, else the first."""
-    best: dict[Key, Row] = {}
+    chosen: dict[Key, Row] = {}
     for row in rows:
-        known = best.setdefault(key_of(row), row)
+        known = chosen.setdefault(key_of(row), row)
         if known["quick"] and not row["quick"]:
-            best[key_of(row)] = row
-    return best
+            chosen[key_of(row)] = row
+    return chosen
 
 
 def spread(ranks: Ranks, rows: Mapping[Key, Row]) -> None:

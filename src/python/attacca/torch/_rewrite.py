@@ -10,6 +10,7 @@ import torch
 from .._compile import compile_plan, contract
 from .._errors import Error
 from .._plan import Decision, Plan, engine_of
+from .._problems import QUICK_SECONDS
 from . import _agree, _logs, _report
 from ._compare import Run, Verdict, microseconds
 from ._graph import group_rows, kernels
@@ -33,7 +34,7 @@ from ._judge import (
     launches,
     not_compared,
 )
-from ._ops.region import has_kernel, nameless
+from ._ops.region import compiled_for, nameless
 from ._options import Options
 from ._report_view import Left, Measuring
 
@@ -43,7 +44,6 @@ from ._report_view import Left, Measuring
 _MARGIN, _MARGIN_BEFORE_MORE = 0.98, 0.9
 
 
-_QUICK = 5.0  # seconds in which kernels of one region are timed: tune/options.hpp says which
 _NO_EPILOGUE = "a product without an epilogue"
 _ALWAYS = "the policy is always"
 _LAUNCHED = ("cuda",)  # devices on which fewer launches take less time
@@ -194,8 +194,8 @@ def _judge_on_all(graph: torch.fx.Graph, regions: Sequence[Region], together: Se
         return _judge_all(graph, regions, together, options, begun)
 
     def sizes_of(region: Region) -> dict[str, int]:
-        device = region.outputs[0].meta["val"].device if has_kernel(region.graph) else "cpu"
-        plan = compile_plan(nameless(region.graph), str(device), options.mode, "known", 0, 1, None)
+        where = compiled_for(region.graph, region.outputs[0].meta["val"].device)
+        plan = compile_plan(nameless(region.graph), where, options.mode, "known", 0, 1, None)
         return sizes_at_hand(region, plan)
     if options.group is None:
         return alone()
@@ -262,7 +262,7 @@ def _judge_launches(together: Sequence[Together], options: Options) -> list[Verd
 def _effort(options: Options) -> int:
     if options.tuning not in ("measure", "always"):
         return NO_TUNING
-    return THOROUGH if options.tuning_seconds > _QUICK else QUICK
+    return THOROUGH if options.tuning_seconds > QUICK_SECONDS else QUICK
 
 
 def _within(options: Options, seconds: float) -> Options:
@@ -271,7 +271,7 @@ def _within(options: Options, seconds: float) -> Options:
         return options
     if not seconds:
         return options._replace(tuning="known")
-    return options._replace(tuning_seconds=options.tuning_seconds or min(seconds, _QUICK))
+    return options._replace(tuning_seconds=options.tuning_seconds or min(seconds, QUICK_SECONDS))
 
 
 def _budget(options: Options, begun: float | None) -> float:
@@ -333,7 +333,7 @@ def _decisions(region: Region, options: Options) -> tuple[Decision, ...]:
     """The tuner's decisions for the sizes at hand."""
     device = region.outputs[0].meta["val"].device
     plan = compile_plan(nameless(region.graph), str(device), options.mode, options.tuning,
-                        options.tuning_seconds or _QUICK, 0, None)
+                        options.tuning_seconds or QUICK_SECONDS, 0, None)
     return plan.prepare(**sizes_at_hand(region, plan)).decisions
 
 

@@ -155,12 +155,17 @@ def has_kernel(graph: str) -> bool:
     return '" = kernel("' in plain(graph)
 
 
+def compiled_for(graph: str, device: torch.device) -> str:
+    """The device of a plan that is asked for its inputs and outputs alone: the CPU, if it can."""
+    return str(device) if has_kernel(graph) else "cpu"
+
+
 def signature_of(graph: str, mode: str, device: torch.device) -> Signature:
     """A region's inputs and outputs."""
     signature = _signatures.get(graph)
     if signature is None:
-        where = str(device) if has_kernel(graph) else "cpu"
-        signature = _signatures[graph] = _signature(nameless(graph), mode, where)
+        signature = _signatures[graph] = _signature(nameless(graph), mode,
+                                                    compiled_for(graph, device))
     return signature
 
 
