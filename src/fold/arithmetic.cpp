@@ -17,6 +17,11 @@ constexpr int kMaxExponent = 64;
 constexpr double kVanished = kNoise;
 constexpr double kCancelled = 1e-6;
 
+// std::pow, which takes longer than all else that a product does with its factor.
+double raised(double base, int exponent) {
+  return base == 1 || exponent == 1 ? base : std::pow(base, exponent);
+}
+
 // Whether a coefficient is far enough from overflow and underflow to be multiplied further.
 bool in_range(double coefficient) {
   return std::fabs(coefficient) > 1e-100 && std::fabs(coefficient) < 1e100;
@@ -82,7 +87,8 @@ std::optional<Ref> EGraph::intern_scaled_sum(std::vector<Sum::Term> terms) {
 
 // x*y + x*z is x * (y + z).
 std::optional<Ref> EGraph::common_factor(std::span<const Sum::Term> terms) {
-  std::vector<Product::Factor> common = factors(terms[0].cls);
+  const auto first = factors(terms[0].cls);
+  std::vector<Product::Factor> common(first.begin(), first.end());
   for (const auto& term : terms.subspan(1)) {
     const auto others = factors(term.cls);
     std::erase_if(common, [&](Product::Factor& factor) {
@@ -116,11 +122,11 @@ std::optional<Ref> EGraph::product(std::span<const Power> powers, Cancel cancel)
   for (const Power& power : powers) {
     const Ref base = find(power.base);
     if (base.scale == 0 || std::abs(power.exponent) > kMaxExponent) return std::nullopt;
-    scale *= std::pow(base.scale, power.exponent);
+    scale *= raised(base.scale, power.exponent);
     for (const auto& factor : factors(base.cls)) {
       const Ref part = find({1, factor.cls});
       const int exponent = factor.exponent * power.exponent;
-      scale *= std::pow(part.scale, exponent);
+      scale *= raised(part.scale, exponent);
       // The class of an absorbed factor may have become a product.
       for (const auto& inner : factors(part.cls))
         flat.push_back({inner.cls, inner.exponent * exponent});

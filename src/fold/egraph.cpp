@@ -41,32 +41,33 @@ uint64_t EGraph::bits(double number) {
   return std::bit_cast<uint64_t>(number);
 }
 
-EGraph::Key EGraph::key_of(const Leaf& leaf) {
-  return {0, leaf.value.id};
+const EGraph::Key& EGraph::key_of(const Leaf& leaf) {
+  key_ = {0, leaf.value.id};
+  return key_;
 }
 
-EGraph::Key EGraph::key_of(const Sum& sum) {
-  Key key = {1};
-  for (const auto& term : sum.terms) key.insert(key.end(), {term.cls, bits(term.coefficient)});
-  return key;
+const EGraph::Key& EGraph::key_of(const Sum& sum) {
+  key_ = {1};
+  for (const auto& term : sum.terms) key_.insert(key_.end(), {term.cls, bits(term.coefficient)});
+  return key_;
 }
 
-EGraph::Key EGraph::key_of(const Product& product) {
-  Key key = {2};
+const EGraph::Key& EGraph::key_of(const Product& product) {
+  key_ = {2};
   for (const auto& factor : product.factors)
-    key.push_back(uint64_t{factor.cls} << 32 | static_cast<uint32_t>(factor.exponent));
-  return key;
+    key_.push_back(uint64_t{factor.cls} << 32 | static_cast<uint32_t>(factor.exponent));
+  return key_;
 }
 
-EGraph::Key EGraph::key_of(const Apply& apply) {
-  Key key = {3 | static_cast<uint64_t>(apply.op) << 8};
-  for (const double param : apply.params) key.push_back(bits(param));
-  for (const Ref arg : apply.args) key.insert(key.end(), {arg.cls, bits(arg.scale)});
-  return key;
+const EGraph::Key& EGraph::key_of(const Apply& apply) {
+  key_ = {3 | static_cast<uint64_t>(apply.op) << 8};
+  for (const double param : apply.params) key_.push_back(bits(param));
+  for (const Ref arg : apply.args) key_.insert(key_.end(), {arg.cls, bits(arg.scale)});
+  return key_;
 }
 
-EGraph::Key EGraph::key_of(const Form& form) {
-  return std::visit([&](const auto& node) { return key_of(node); }, form.node);
+const EGraph::Key& EGraph::key_of(const Form& form) {
+  return std::visit([&](const auto& node) -> const Key& { return key_of(node); }, form.node);
 }
 
 EGraph::EGraph(ir::DType computed) : computed_(computed) {
@@ -75,6 +76,7 @@ EGraph::EGraph(ir::DType computed) : computed_(computed) {
                       .anchors = {},
                       .users = {},
                       .exponential_of = kNone,
+                      .itself = {kOne, 1},
                       .ops = 0,
                       .saturated = true});
 }
@@ -94,6 +96,7 @@ ClassId EGraph::make(Form form, const Key& key, ClassId exponential_of, uint64_t
                       .anchors = {},
                       .users = {},
                       .exponential_of = exponential_of,
+                      .itself = {cls, 1},
                       .ops = ops,
                       .saturated = false});
   classes_.back().forms.push_back(std::move(form));
@@ -102,7 +105,7 @@ ClassId EGraph::make(Form form, const Key& key, ClassId exponential_of, uint64_t
 }
 
 Ref EGraph::leaf(ir::Value value) {
-  const Key key = key_of(Leaf{value});
+  const Key& key = key_of(Leaf{value});
   const auto found = interned_.find(key);
   return find(
       {1, found != interned_.end() ? found->second : make({.node = Leaf{value}}, key, kNone, 0)});
@@ -110,7 +113,7 @@ Ref EGraph::leaf(ir::Value value) {
 
 ClassId EGraph::intern_sum(std::vector<Sum::Term> terms) {
   Sum sum{std::move(terms)};
-  const Key key = key_of(sum);
+  const Key& key = key_of(sum);
   if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
   uint64_t ops = 0;
   ClassId exponential_of = kNone;
@@ -130,7 +133,7 @@ ClassId EGraph::intern_sum(std::vector<Sum::Term> terms) {
 
 ClassId EGraph::intern_product(std::vector<Product::Factor> factors) {
   Product product{std::move(factors)};
-  const Key key = key_of(product);
+  const Key& key = key_of(product);
   if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
   uint64_t ops = 0;
   ClassId exponential_of = classes_[product.factors[0].cls].exponential_of;
@@ -146,7 +149,7 @@ ClassId EGraph::intern_product(std::vector<Product::Factor> factors) {
 
 ClassId EGraph::intern_apply(ir::Op op, std::vector<double> params, std::vector<Ref> args) {
   Apply apply{op, std::move(params), std::move(args)};
-  const Key key = key_of(apply);
+  const Key& key = key_of(apply);
   if (const auto found = interned_.find(key); found != interned_.end()) return found->second;
   const bool exponential = op == ir::Op::Exp && !is_constant(apply.args[0]);
   const ClassId exponential_of = exponential ? apply.args[0].cls : kNone;
@@ -260,11 +263,11 @@ const Apply* EGraph::as_apply(ClassId cls, ir::Op op) const {
   return apply && apply->op == op ? apply : nullptr;
 }
 
-std::vector<Product::Factor> EGraph::factors(ClassId cls) const {
+std::span<const Product::Factor> EGraph::factors(ClassId cls) const {
   if (cls == kOne) return {};
   const Product* product = as_product(cls);
   if (product && product->factors.size() <= kMaxFlattenedFactors) return product->factors;
-  return {{cls, 1}};
+  return {&classes_[cls].itself, 1};
 }
 
 }  // namespace attacca::fold

@@ -29,6 +29,7 @@ inline constexpr ClassId kOne = 0;  // the class of the number 1; a constant c i
 struct Ref {
   double scale = 0;
   ClassId cls = kOne;
+  bool operator==(const Ref&) const = default;
 };
 inline Ref constant(double value) {
   return {value + 0.0, kOne};  // without -0
@@ -92,6 +93,7 @@ struct Class {
   std::vector<ClassId> users;  // whose normal form refers to this class
   // Of a polynomial in exp(class): that class. kNone: it is something else.
   ClassId exponential_of;
+  Product::Factor itself;  // what factors() points to for a class that is no product
   // A filter of the ops that occur in it, down to but not inside their arguments: an op whose bit
   // is clear does not occur. Several ops share a bit.
   uint64_t ops = 0;
@@ -114,6 +116,7 @@ enum class Cancel : uint8_t { Forbid, Allow };
 struct Bindings {
   std::array<std::optional<Ref>, kVariables.size()> variables = {};
   std::array<std::optional<double>, kCaptures.size()> captures = {};
+  bool operator==(const Bindings&) const = default;
 };
 
 class EGraph {
@@ -155,8 +158,8 @@ class EGraph {
   // Normal form op(args) of that op.
   const Apply* as_apply(ClassId cls, ir::Op op) const;
   // The factors of a class within a product; only the class itself if it is not a product or a long
-  // one.
-  std::vector<Product::Factor> factors(ClassId cls) const;
+  // one. They hold until a class is added.
+  std::span<const Product::Factor> factors(ClassId cls) const;
 
  private:
   friend class Exponentials;
@@ -166,11 +169,12 @@ class EGraph {
   };
 
   uint64_t bits(double number);
-  Key key_of(const Leaf& leaf);
-  Key key_of(const Sum& sum);
-  Key key_of(const Product& product);
-  Key key_of(const Apply& apply);
-  Key key_of(const Form& form);
+  // They return key_, which the next call overwrites.
+  const Key& key_of(const Leaf& leaf);
+  const Key& key_of(const Sum& sum);
+  const Key& key_of(const Product& product);
+  const Key& key_of(const Apply& apply);
+  const Key& key_of(const Form& form);
   void add_anchor(ClassId cls, Anchor anchor);
   ClassId make(Form form, const Key& key, ClassId exponential_of, uint64_t ops);
   ClassId intern_sum(std::vector<Sum::Term> terms);
@@ -190,6 +194,7 @@ class EGraph {
 
   std::vector<Class> classes_;
   std::unordered_map<Key, ClassId, KeyHash> interned_;
+  Key key_;
   std::set<double> numbers_;  // of keys; none the same as another
   std::vector<ClassId> stale_;
   ir::DType computed_;

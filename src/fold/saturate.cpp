@@ -89,7 +89,7 @@ class Saturator {
     if (!condition_holds(rule, bindings) || !values_at_hand(rule, bindings)) return;
     cls_ = graph_.find({1, cls_}).cls;
     if (!bind_rest(rule, bindings)) return;
-    const auto pattern = graph_.instantiate(rule.pattern, bindings);
+    const auto pattern = instantiate(rule, bindings);
     if (!pattern || is_constant(*pattern) || pattern->scale == 0) return;
     std::vector<Quotient> rests;
     if (pattern->cls != cls_) {
@@ -100,6 +100,16 @@ class Saturator {
     record(rule, bindings, *pattern);
     for (Quotient& rest : rests)
       record_product(rule, graph_.find({1, pattern->cls}), std::move(rest));
+  }
+
+  // The rule's pattern under the bindings. Each round proposes what the one before it did.
+  std::optional<Ref> instantiate(const Rule& rule, const Bindings& bindings) {
+    for (const Instance& known : instances_)
+      if (known.rule == &rule && known.bindings == bindings)
+        return known.pattern ? std::optional(graph_.find(*known.pattern)) : std::nullopt;
+    const auto pattern = graph_.instantiate(rule.pattern, bindings);
+    instances_.push_back({&rule, bindings, pattern});
+    return pattern;
   }
 
   bool condition_holds(const Rule& rule, const Bindings& bindings) const {
@@ -156,8 +166,10 @@ class Saturator {
     for (const Form& form : graph_[cls_].forms) {
       const auto* product = std::get_if<Product>(&form.node);
       if (!product) continue;
-      for (const auto& divisor : {std::vector<Product::Factor>{{part, 1}},
-                                  parts ? parts->factors : std::vector<Product::Factor>{}}) {
+      const Product::Factor whole = {part, 1};
+      for (const auto divisor :
+           {std::span(&whole, 1),
+            parts ? std::span(parts->factors) : std::span<const Product::Factor>()}) {
         if (divisor.empty()) continue;
         auto rest = divide(product->factors, divisor);
         if (!rest || rest->empty()) continue;
@@ -169,7 +181,8 @@ class Saturator {
   }
 
   static std::optional<std::vector<Product::Factor>> divide(
-      std::vector<Product::Factor> factors, std::span<const Product::Factor> divisor) {
+      std::span<const Product::Factor> dividend, std::span<const Product::Factor> divisor) {
+    std::vector<Product::Factor> factors(dividend.begin(), dividend.end());
     for (const auto& part : divisor) {
       const auto found = std::find_if(factors.begin(), factors.end(), [&](const auto& factor) {
         return factor.cls == part.cls && (factor.exponent > 0) == (part.exponent > 0) &&
@@ -217,9 +230,16 @@ class Saturator {
     changed_ |= graph_[cls_].forms.size() != before;
   }
 
+  struct Instance {
+    const Rule* rule;
+    Bindings bindings;
+    std::optional<Ref> pattern;
+  };
+
   EGraph& graph_;
   ClassId cls_;
   bool changed_ = false;
+  std::vector<Instance> instances_;
 };
 
 }  // namespace
