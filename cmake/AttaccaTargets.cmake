@@ -12,6 +12,9 @@ target_compile_options(attacca_options INTERFACE
 if(ATTACCA_SANITIZE)
   target_compile_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all
+                         # Checks that take a fifth of the compile time, of accesses at which the
+                         # address sanitizer stops, too.
+                         -fno-sanitize=null,object-size,vptr
                          # GCC gives false warnings under sanitizers; the release build keeps
                          # -Werror.
                          -Wno-error $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
