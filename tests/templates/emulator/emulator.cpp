@@ -202,10 +202,19 @@ int bytes_of(int element) {
   return element == ELEMENT_BF16 || element == kElementF16 ? 2 : 1;
 }
 
+// Of every byte of f8e4m3.
+const std::array<double, 256> kE4m3 = [] {
+  std::array<double, 256> values;
+  for (int byte = 0; byte < 256; ++byte)
+    values[static_cast<size_t>(byte)] =
+        attacca::ir::decode8(attacca::ir::DType::F8E4M3, static_cast<uint8_t>(byte));
+  return values;
+}();
+
 double value_of(int element, uint32_t bits) {
   if (element == ELEMENT_BF16) return ir::decode16(ir::DType::BF16, static_cast<uint16_t>(bits));
   if (element == kElementF16) return ir::decode16(ir::DType::F16, static_cast<uint16_t>(bits));
-  if (element == ELEMENT_E4M3) return ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(bits));
+  if (element == ELEMENT_E4M3) return kE4m3[bits & 0xff];
   return static_cast<int8_t>(bits);
 }
 
@@ -240,17 +249,18 @@ double b_element(int element, const WarpArguments& all, int k, int column) {
 void multiply_all(int element, WarpArguments& all) {
   constexpr int kMostK = kStepBytes;
   const int values = kStepBytes / bytes_of(element);
-  double a[16][kMostK], b[8][kMostK];
+  double a[16][kMostK], b[kMostK][8];
   for (int k = 0; k < values; ++k) {
     for (int row = 0; row < 16; ++row) a[row][k] = a_element(element, all, row, k);
-    for (int column = 0; column < 8; ++column) b[column][k] = b_element(element, all, k, column);
+    for (int column = 0; column < 8; ++column) b[k][column] = b_element(element, all, k, column);
   }
   for (int row = 0; row < 16; ++row) {
-    for (int column = 0; column < 8; ++column) {
-      double sum = 0;
-      for (int k = 0; k < values; ++k) sum += a[row][k] * b[column][k];
-      accumulate(element, all.c[row % 8 * 4 + column / 2], row / 8 * 2 + column % 2, sum, true);
-    }
+    double sums[8] = {};  // the compiler adds several at once
+    for (int k = 0; k < values; ++k)
+      for (int column = 0; column < 8; ++column) sums[column] += a[row][k] * b[k][column];
+    for (int column = 0; column < 8; ++column)
+      accumulate(element, all.c[row % 8 * 4 + column / 2], row / 8 * 2 + column % 2, sums[column],
+                 true);
   }
 }
 
@@ -613,17 +623,24 @@ std::vector<double> fragment_rows(int element, const GroupArguments& arguments) 
 // As the PTX manual places the accumulators of a warpgroup.
 void multiply_group_now(const GroupProduct& product, const GroupArguments& arguments,
                         const std::vector<double>& rows, const std::vector<double>& columns) {
-  const int depth = kStepBytes / bytes_of(product.element);
-  for (int row = 0; row < 64; ++row)
+  const auto depth = static_cast<size_t>(kStepBytes / bytes_of(product.element));
+  const auto n = static_cast<size_t>(product.n);
+  std::vector<double> by_k(columns.size()), sums(n);  // the compiler adds several at once
+  for (size_t column = 0; column < n; ++column)
+    for (size_t k = 0; k < depth; ++k) by_k[k * n + column] = columns[column * depth + k];
+  for (int row = 0; row < 64; ++row) {
+    std::fill(sums.begin(), sums.end(), 0.0);
+    for (size_t k = 0; k < depth; ++k) {
+      const double factor = rows[static_cast<size_t>(row) * depth + k];
+      for (size_t column = 0; column < n; ++column) sums[column] += factor * by_k[k * n + column];
+    }
     for (int column = 0; column < product.n; ++column) {
-      double sum = 0;
-      for (int k = 0; k < depth; ++k)
-        sum += rows[static_cast<size_t>(row * depth + k)] *
-               columns[static_cast<size_t>(column * depth + k)];
       const int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
       accumulate(product.element, arguments.d[thread],
-                 column / 8 * 4 + row % 16 / 8 * 2 + column % 2, sum, product.add);
+                 column / 8 * 4 + row % 16 / 8 * 2 + column % 2, sums[static_cast<size_t>(column)],
+                 product.add);
     }
+  }
 }
 
 BoxMap box_map(const void* map, uint32_t shared_at) {
