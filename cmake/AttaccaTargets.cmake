@@ -12,8 +12,8 @@ target_compile_options(attacca_options INTERFACE
 if(ATTACCA_SANITIZE)
   target_compile_options(attacca_options INTERFACE -fsanitize=${ATTACCA_SANITIZE}
                          -fno-omit-frame-pointer -fno-sanitize-recover=all
-                         # Checks that take a fifth of the compile time, of accesses at which the
-                         # address sanitizer stops, too.
+                         # They take a fifth of the compile time. The address sanitizer stops at
+                         # what the first two find; the third is of casts to derived classes.
                          -fno-sanitize=null,object-size,vptr
                          # GCC gives false warnings under sanitizers; the release build keeps
                          # -Werror.
