@@ -79,6 +79,33 @@ Result<KernelRequest> request_for(const templates::Template& kernel, ir::Mode mo
   return request;
 }
 
+TEST(TemplateBuild, EveryTemplateBecomesACubin) {
+  const auto catalog = templates::Catalog::open(nullptr);
+  ASSERT_TRUE(catalog) << to_string(catalog.error());
+  ASSERT_FALSE(catalog->templates().empty());
+  const testing::Folder folder;
+  Cache cache({.folder = folder.cache()});
+  for (const templates::Template& kernel : catalog->templates())
+    for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager}) {
+      const auto request = request_for(kernel, mode);
+      ASSERT_TRUE(request) << to_string(request.error());
+      const auto cubin = build(*request, cache);
+      ASSERT_TRUE(cubin) << kernel.name << "\n" << to_string(cubin.error());
+      const std::string_view image(cubin->bytes->data(), cubin->bytes->size());
+      EXPECT_TRUE(
+          image.starts_with("\x7f"
+                            "ELF"))
+          << kernel.name;
+      EXPECT_NE(image.find(kernel.kernel), std::string_view::npos) << kernel.name;
+      EXPECT_EQ(image.find("attacca_hole"), std::string_view::npos) << kernel.name;
+    }
+}
+
+// The compute capability in a cubin's ELF header: bits 8 to 15 of e_flags (CUDA 13), at byte 48.
+int capability_of(const Cubin& cubin) {
+  return cubin.bytes->size() > 52 ? static_cast<uint8_t>((*cubin.bytes)[49]) : 0;
+}
+
 // "packed_wgmma" and "mma" and so on: names begin with their folder's, and packed weights have two
 // kernels.
 std::string family_of(const templates::Template& kernel) {
@@ -98,36 +125,6 @@ std::map<std::pair<std::string, int>, const templates::Template*> representative
       best = &kernel;
   }
   return chosen;
-}
-
-TEST(TemplateBuild, EveryTemplateBecomesACubin) {
-  const auto catalog = templates::Catalog::open(nullptr);
-  ASSERT_TRUE(catalog) << to_string(catalog.error());
-  ASSERT_FALSE(catalog->templates().empty());
-  const testing::Folder folder;
-  Cache cache({.folder = folder.cache()});
-  std::set<const templates::Template*> also_eager;  // which is the same code of every kernel
-  for (const auto& [key, kernel] : representatives(*catalog)) also_eager.insert(kernel);
-  for (const templates::Template& kernel : catalog->templates())
-    for (const ir::Mode mode : {ir::Mode::Fp32, ir::Mode::Eager}) {
-      if (mode == ir::Mode::Eager && !also_eager.contains(&kernel)) continue;
-      const auto request = request_for(kernel, mode);
-      ASSERT_TRUE(request) << to_string(request.error());
-      const auto cubin = build(*request, cache);
-      ASSERT_TRUE(cubin) << kernel.name << "\n" << to_string(cubin.error());
-      const std::string_view image(cubin->bytes->data(), cubin->bytes->size());
-      EXPECT_TRUE(
-          image.starts_with("\x7f"
-                            "ELF"))
-          << kernel.name;
-      EXPECT_NE(image.find(kernel.kernel), std::string_view::npos) << kernel.name;
-      EXPECT_EQ(image.find("attacca_hole"), std::string_view::npos) << kernel.name;
-    }
-}
-
-// The compute capability in a cubin's ELF header: bits 8 to 15 of e_flags (CUDA 13), at byte 48.
-int capability_of(const Cubin& cubin) {
-  return cubin.bytes->size() > 52 ? static_cast<uint8_t>((*cubin.bytes)[49]) : 0;
 }
 
 TEST(TemplateBuild, EveryFamilyAssemblesForEveryArchitectureThatMayRunIt) {
