@@ -221,7 +221,13 @@ uint8_t encode8(DType dtype, float x, Overflow overflow) {
 
 float decode8(DType dtype, uint8_t bits) {
   ATTACCA_CHECK(is_fp8(dtype), "not an fp8 dtype");
-  return decode_small(dtype, bits);
+  const auto decoded = [](DType of) {
+    std::array<float, 256> values;
+    for (uint32_t byte = 0; byte < values.size(); ++byte) values[byte] = decode_small(of, byte);
+    return values;
+  };
+  static const auto e4m3 = decoded(DType::F8E4M3), e5m2 = decoded(DType::F8E5M2);
+  return (dtype == DType::F8E4M3 ? e4m3 : e5m2)[bits];
 }
 
 }  // namespace attacca::ir

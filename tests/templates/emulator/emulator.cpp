@@ -202,19 +202,10 @@ int bytes_of(int element) {
   return element == ELEMENT_BF16 || element == kElementF16 ? 2 : 1;
 }
 
-// Of every byte of f8e4m3.
-const std::array<double, 256> kE4m3 = [] {
-  std::array<double, 256> values;
-  for (int byte = 0; byte < 256; ++byte)
-    values[static_cast<size_t>(byte)] =
-        attacca::ir::decode8(attacca::ir::DType::F8E4M3, static_cast<uint8_t>(byte));
-  return values;
-}();
-
 double value_of(int element, uint32_t bits) {
   if (element == ELEMENT_BF16) return ir::decode16(ir::DType::BF16, static_cast<uint16_t>(bits));
   if (element == kElementF16) return ir::decode16(ir::DType::F16, static_cast<uint16_t>(bits));
-  if (element == ELEMENT_E4M3) return kE4m3[bits & 0xff];
+  if (element == ELEMENT_E4M3) return ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(bits));
   return static_cast<int8_t>(bits);
 }
 

@@ -1,7 +1,6 @@
 #include "templates/emulator/problem.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -19,14 +18,6 @@ namespace attacca::emulator {
 namespace {
 
 constexpr uint8_t kPoison = 0xa5;
-
-// Of every byte of f8e4m3.
-const std::array<float, 256> kE4m3 = [] {
-  std::array<float, 256> values;
-  for (size_t byte = 0; byte < values.size(); ++byte)
-    values[byte] = ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(byte));
-  return values;
-}();
 
 int64_t offset(const attacca_operand& view, int batch, int row, int column) {
   return batch * view.batch_stride + row * view.row_stride + column * view.column_stride;
@@ -55,7 +46,8 @@ int factor_bits(const attacca_info& info) {
 std::function<float(uint32_t)> factor_decoder(const attacca_info& info) {
   if (is_f16(info))
     return [](uint32_t raw) { return ir::decode16(ir::DType::F16, static_cast<uint16_t>(raw)); };
-  if (is_fp8(info)) return [](uint32_t raw) { return kE4m3[raw & 0xff]; };
+  if (is_fp8(info))
+    return [](uint32_t raw) { return ir::decode8(ir::DType::F8E4M3, static_cast<uint8_t>(raw)); };
   return [bits = factor_bits(info)](uint32_t raw) { return decode(raw, bits); };
 }
 
