@@ -5,6 +5,7 @@
 #include "ort/context.hpp"
 #include "ort/kernel.hpp"
 #include "ort/measure.hpp"
+#include "ort/shapes.hpp"
 #include "ort/status.hpp"
 
 namespace attacca::ort {
@@ -56,9 +57,10 @@ Provider::Provider(Settings settings, std::shared_ptr<Gpu> gpu, const OrtLogger*
   };
 }
 
-Result<Choice> Provider::choice(const Ort::ConstGraph& graph) const {
+Result<Choice> Provider::choice(const Ort::ConstGraph& graph) {
   try {
     GraphView view = view_of(graph);
+    warn_of_unknown_dims(view);
     auto saved = saved_regions(view, settings_);
     if (!saved) return saved.status();
     if (!saved->empty()) return Choice{*std::move(saved), {}};
@@ -108,9 +110,16 @@ OrtStatus* Provider::compile(const OrtNode* raw, OrtNodeComputeInfo** compiled, 
   return nullptr;
 }
 
-void Provider::log(const std::string& text) const {
-  Ort::ThrowOnError(Ort::GetApi().Logger_LogMessage(
-      logger_, ORT_LOGGING_LEVEL_INFO, ("Attacca " + text).c_str(), "attacca", 0, "choose"));
+void Provider::warn_of_unknown_dims(const GraphView& graph) {
+  if (dims_checked_) return;  // a graph that has claimed nodes may lack some
+  dims_checked_ = true;
+  for (const std::string& name : unknown_dims(graph, settings_))
+    log("ignores dims: the model has no dimension '" + name + "'", ORT_LOGGING_LEVEL_WARNING);
+}
+
+void Provider::log(const std::string& text, OrtLoggingLevel level) const {
+  Ort::ThrowOnError(Ort::GetApi().Logger_LogMessage(logger_, level, ("Attacca " + text).c_str(),
+                                                    "attacca", 0, "choose"));
 }
 
 }  // namespace attacca::ort

@@ -56,6 +56,16 @@ Sizes typical_sizes(const GraphView& graph, const std::vector<std::string>& symb
   return sizes;
 }
 
+std::vector<std::string> unknown_dims(const GraphView& graph, const Settings& settings) {
+  std::map<std::string, int64_t> unknown = settings.dims;
+  for (const GraphValue& value : graph.values)
+    if (value.shape)
+      for (const Extent& extent : *value.shape) unknown.erase(extent.symbol);
+  std::vector<std::string> names;
+  for (const auto& [name, size] : unknown) names.push_back(name);
+  return names;
+}
+
 void find_shapes(GraphView& graph, const Group& group, const Settings& settings) {
   const auto model = model_of(graph, group, Constants::Small, floats_of(graph, group));
   if (!model) return;

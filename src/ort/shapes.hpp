@@ -19,4 +19,7 @@ using Sizes = std::vector<std::pair<std::string, int64_t>>;
 Sizes typical_sizes(const GraphView& graph, const std::vector<std::string>& symbols,
                     const Model& model, const Settings& settings);
 
+// The names in the settings' `dims` that no dimension of the graph has.
+std::vector<std::string> unknown_dims(const GraphView& graph, const Settings& settings);
+
 }  // namespace attacca::ort

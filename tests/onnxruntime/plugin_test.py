@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,11 +22,11 @@ NotImplementedHere = onnxruntime.capi.onnxruntime_pybind11_state.NotImplemented
 InvalidArgument = onnxruntime.capi.onnxruntime_pybind11_state.InvalidArgument
 
 
-def session(model: Model, **options: Any) -> Any:
+def session(model: Model, severity: int = 3, **options: Any) -> Any:
     """With Attacca if there are options, else ONNX Runtime alone."""
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
-    settings.log_severity_level = 3
+    settings.log_severity_level = severity
     settings.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     # Else sums of products of bytes saturate on CPUs without VNNI.
     settings.add_session_config_entry("session.x64quantprecision", "1")
@@ -110,6 +111,22 @@ class Plugin(unittest.TestCase):
         with self.assertRaisesRegex(InvalidArgument, "no option 'polcy'.*its options are policy"):
             settings.add_provider_for_devices(attacca.onnxruntime.devices(), {"polcy": "always"})
             onnxruntime.InferenceSession(model.data, settings)
+
+    def test_sizes_of_no_dimension_are_warned_of(self) -> None:
+        (model,) = (each for each in models() if each.name == "mlp, any batch")
+        for dims, warned in (({"batch": 8}, []), ({"Batch": 8, "seq": 4}, ["Batch", "seq"])):
+            with tempfile.TemporaryFile() as log:
+                saved = os.dup(2)
+                os.dup2(log.fileno(), 2)
+                try:
+                    session(model, severity=2, policy="always", dims=dims)
+                finally:
+                    os.dup2(saved, 2)
+                    os.close(saved)
+                log.seek(0)
+                found = re.findall(rb"Attacca ignores dims: the model has no dimension '(\w+)'",
+                                   log.read())
+            self.assertEqual([name.decode() for name in found], warned)
 
     def test_a_named_region_that_depends_on_itself_is_left(self) -> None:
         attacca.onnxruntime.register()

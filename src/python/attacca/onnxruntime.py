@@ -87,6 +87,7 @@ def add_provider(session_options: Any, *, device: str = "cpu",
             ``intra_op_num_threads``.
         dims: The sizes of dynamic dimensions to measure with, such as {"batch": 8, "seq": 128}. One
             that is missing is 1 if its name has "batch" in it, else 128. Regions take any sizes.
+            ONNX Runtime logs a warning of names that the model does not have.
         measure_seconds: The most seconds that measuring may take while a session is created. What
             was not measured by then is left to ONNX Runtime.
         tuning: How a GPU's kernels are chosen: "known", "measure", "always", "unfused" or "model",
