@@ -121,6 +121,63 @@ TEST_F(Draft, LinksAreFollowed) {
   EXPECT_TRUE(fs::is_symlink(path("circle")));
 }
 
+std::string of_descriptor(int file) {
+  return fmt::format("/proc/self/fd/{}", file);
+}
+
+// As where a shell says `>> log` and a program is told to write to /dev/stdout.
+TEST_F(Draft, AnOpenFileIsWrittenToAtItsPlace) {
+  ASSERT_TRUE(write_file(path("log"), "before\n"));
+  const int log = open(path("log").c_str(), O_WRONLY | O_APPEND);
+  ASSERT_GE(log, 0);
+  fs::create_symlink(of_descriptor(log), path("link"));
+  EXPECT_TRUE(write_file(of_descriptor(log), "one\n"));
+  EXPECT_TRUE(write_file(fmt::format("/dev/fd/{}", log), "two\n"));
+  EXPECT_TRUE(write_file(path("link"), "three\n"));
+  EXPECT_TRUE(write_file(fmt::format("/proc/{}/fd/{}", getpid(), log), "four\n"));
+  ASSERT_EQ(write(log, "after\n", 6), 6);
+  close(log);
+  EXPECT_EQ(*read_file(path("log")), "before\none\ntwo\nthree\nfour\nafter\n");
+  EXPECT_EQ(files(), 2);
+}
+
+TEST_F(Draft, AnOpenFileWithoutANameIsWrittenTo) {
+  ASSERT_TRUE(write_file(path("gone"), ""));
+  const int gone = open(path("gone").c_str(), O_RDWR);
+  ASSERT_EQ(unlink(path("gone").c_str()), 0);
+  EXPECT_TRUE(write_file(of_descriptor(gone), "text"));
+  char got[8] = {};
+  EXPECT_EQ(pread(gone, got, sizeof got, 0), 4);
+  EXPECT_STREQ(got, "text");
+  close(gone);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_TRUE(write_file(of_descriptor(ends[1]), "pipe"));
+  EXPECT_EQ(read(ends[0], got, sizeof got), 4);
+  EXPECT_STREQ(got, "pipe");
+  close(ends[1]);
+  EXPECT_FALSE(write_file(of_descriptor(ends[0]), "a pipe's other end"));
+  close(ends[0]);
+  EXPECT_FALSE(write_file("/proc/self/fd/987654", "nothing"));
+  EXPECT_EQ(files(), 0);
+}
+
+TEST_F(Draft, AFileThatMayNotBeWrittenStays) {
+  ASSERT_TRUE(write_file(path("a"), "old"));
+  constexpr uid_t kNobody = 65534;
+  const bool root = geteuid() == 0;  // who may write any file
+  const uid_t user = root ? kNobody : geteuid();
+  ASSERT_EQ(chown(path("a").c_str(), user, static_cast<gid_t>(-1)), 0);
+  ASSERT_EQ(chown(folder_.c_str(), user, static_cast<gid_t>(-1)), 0);
+  ASSERT_EQ(chmod(path("a").c_str(), 0444), 0);
+  ASSERT_EQ(seteuid(user), 0);
+  const Status written = write_file(path("a"), "new");
+  ASSERT_EQ(seteuid(root ? 0 : user), 0);
+  ASSERT_FALSE(written);
+  EXPECT_EQ(written.error().what, "cannot write " + path("a") + ": Permission denied");
+  EXPECT_EQ(*read_file(path("a")), "old");
+}
+
 TEST_F(Draft, APipeIsWrittenTo) {
   ASSERT_EQ(mkfifo(path("pipe").c_str(), 0600), 0);
   std::string got;

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <filesystem>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -18,17 +21,38 @@
 namespace attacca {
 namespace {
 
+// What stands there for an open file, such as /proc/self/fd/1, reads as a link, but the text need
+// not be a path: "pipe:[7]", "/tmp/x (deleted)".
+bool is_in_proc(const std::filesystem::path& folder) {
+  struct statfs info {};
+  return statfs(folder.c_str(), &info) == 0 && info.f_type == PROC_SUPER_MAGIC;
+}
+
 // The file that symbolic links lead to, which need not be there; the path itself if it is not a
-// link. Empty: the links lead nowhere.
-std::string behind_links(std::filesystem::path path) {
+// link. Links in /proc are not followed. Empty: the links lead nowhere.
+std::filesystem::path behind_links(std::filesystem::path path) {
   constexpr int kMostLinks = 40;  // as Linux follows
   std::error_code none;
   for (int link = 0; link < kMostLinks; ++link) {
     const std::filesystem::path next = std::filesystem::read_symlink(path, none);
-    if (none) return path.string();
+    if (none || is_in_proc(path.parent_path())) return path;
     path = path.parent_path() / next;
   }
   return {};
+}
+
+// The file of a link in /proc: this process's own with its place and flags, so that what is written
+// to `/dev/stdout` stands after what was printed before.
+int open_in_proc(const std::filesystem::path& path) {
+  std::error_code none;
+  const auto folder = std::filesystem::canonical(path.parent_path(), none);
+  const std::string name = path.filename().string();
+  int own = -1;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), own);
+  const bool number = error == std::errc() && end == name.data() + name.size();
+  if (number && folder == fmt::format("/proc/{}/fd", getpid()))
+    return fcntl(own, F_DUPFD_CLOEXEC, 0);
+  return open(path.c_str(), O_WRONLY | O_CLOEXEC);
 }
 
 // In the file's folder. Its own name may already be as long as names can be.
@@ -65,15 +89,21 @@ int open_named(const std::string& path, std::string& draft) {
 Result<DraftFile> DraftFile::create(const std::string& path) {
   DraftFile result;
   result.name_ = path;
-  result.path_ = behind_links(path);
+  const std::filesystem::path target = behind_links(path);
+  result.path_ = target.string();
   if (result.path_.empty() && !path.empty())
     return tl::make_unexpected(result.failed(ELOOP).error());
   struct stat there;
   const bool exists = stat(result.path_.c_str(), &there) == 0;
   if (exists && S_ISDIR(there.st_mode)) return tl::make_unexpected(result.failed(EISDIR).error());
-  if (exists && !S_ISREG(there.st_mode)) {
+  if (is_in_proc(target.parent_path())) {
+    result.draft_ = result.path_;
+    result.file_ = open_in_proc(target);
+  } else if (exists && !S_ISREG(there.st_mode)) {
     result.draft_ = result.path_;
     result.file_ = open(result.path_.c_str(), O_WRONLY | O_CLOEXEC);
+  } else if (exists && faccessat(AT_FDCWD, result.path_.c_str(), W_OK, AT_EACCESS) != 0) {
+    return tl::make_unexpected(result.failed(errno).error());  // a rename would replace it
   } else {
     result.file_ = open_nameless(result.path_, result.draft_);
     result.nameless_ = result.file_ >= 0;

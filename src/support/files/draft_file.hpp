@@ -14,8 +14,9 @@ namespace attacca {
 
 class DraftFile {
  public:
-  // Symbolic links are followed. A device or a pipe is written to directly, without a draft.
-  // Errors: the path is a folder; no file can be made there.
+  // Symbolic links are followed. A device, a pipe, and what /proc has of an open file, as
+  // /dev/stdout, are written to directly, without a draft.
+  // Errors: the path is a folder, or a file that may not be written; no file can be made there.
   static Result<DraftFile> create(const std::string& path);
 
   DraftFile(DraftFile&& other) noexcept { *this = std::move(other); }
