@@ -46,8 +46,11 @@ struct Child::Impl {
     if (pid > 0) finish();
   }
 
-  // SIGKILL.
-  void finish() { reap(milliseconds(0)); }
+  // SIGKILL, also to the programs that the child has started.
+  void finish() {
+    if (pid > 0) kill(-pid, SIGKILL);
+    reap(milliseconds(0));
+  }
 
   // How the child ended. It has closed its end of the connection, but may still run for a while, or
   // for ever.
@@ -74,6 +77,7 @@ Result<Child> Child::start(const std::vector<std::string>& command) {
   if (impl->pid == 0) {
     // Only calls that are safe after a fork in a threaded program.
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    setpgid(0, 0);
     // Where this process's own are closed, the socket may be one of them, and close on exec.
     const int end = fcntl(ends[1], F_DUPFD, STDERR_FILENO + 1);
     dup2(end, STDIN_FILENO);
@@ -82,6 +86,8 @@ Result<Child> Child::start(const std::vector<std::string>& command) {
     execv(arguments[0], arguments.data());
     _exit(kNoProgram);
   }
+  // Here, too: finish() may come before the child's own call.
+  if (impl->pid > 0) setpgid(impl->pid, impl->pid);
   close(ends[1]);
   impl->socket = ends[0];
   setsockopt(ends[0], SOL_SOCKET, SO_SNDTIMEO, &kSendLimit, sizeof kSendLimit);

@@ -72,6 +72,22 @@ struct AssembleWith : testing::TestWithParam<const char*> {
 };
 INSTANTIATE_TEST_SUITE_P(Tools, AssembleWith, testing::Values("nvjitlink", "ptxas"));
 
+// Of a process that is killed nothing is left.
+TEST(Assemble, WithPtxasNeedsNoFolder) {
+  const char* const before = getenv("TMPDIR");
+  const std::string folder = before == nullptr ? "" : before;
+  setenv("TMPDIR", "/nowhere", 1);
+  setenv("ATTACCA_ASSEMBLER", "ptxas", 1);
+  const auto image = assemble(spliced(), "sm_90a");
+  ASSERT_TRUE(image) << to_string(image.error());
+  EXPECT_TRUE(is_elf(*image));
+  const auto refused = assemble("no PTX", "sm_90a");
+  unsetenv("ATTACCA_ASSEMBLER");
+  before == nullptr ? unsetenv("TMPDIR") : setenv("TMPDIR", folder.c_str(), 1);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().where.find("fatal"), std::string::npos) << refused.error().where;
+}
+
 TEST_P(AssembleWith, GivesACubin) {
   const auto image = assemble(spliced(), "sm_90a");
   ASSERT_TRUE(image) << to_string(image.error());

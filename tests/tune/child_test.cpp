@@ -103,5 +103,23 @@ TEST(Child, DiesWithItsOwner) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
+// A program that a worker runs, such as an assembler, has ended, too: its parent is gone.
+TEST(Child, TakesItsProgramsWithIt) {
+  pid_t program = 0;
+  {
+    Child child = shell("sleep 1000 & echo $!; wait");
+    program = std::stoi(hear(child));
+    EXPECT_EQ(kill(program, 0), 0);
+  }
+  const auto runs = [program] {
+    std::string pid, name, state;
+    std::ifstream status("/proc/" + std::to_string(program) + "/stat");
+    return status >> pid >> name >> state && state != "Z" && state != "X";
+  };
+  for (int tries = 0; tries < 1000 && runs(); ++tries)
+    std::this_thread::sleep_for(milliseconds(10));
+  EXPECT_FALSE(runs());
+}
+
 }  // namespace
 }  // namespace attacca::tune

@@ -23,8 +23,10 @@ double milliseconds_since(Clock::time_point begin) {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "attacca-cold-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+    std::error_code error;
+    const std::filesystem::path above = std::filesystem::temp_directory_path(error);
+    std::string pattern = (above / "attacca-cold-XXXXXX").string();
+    if (!error && mkdtemp(pattern.data()) != nullptr) path_ = pattern;
   }
   ~TemporaryFolder() {
     std::error_code ignored;

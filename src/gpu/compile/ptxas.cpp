@@ -4,12 +4,14 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <spawn.h>
+#include <string_view>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
 
 #include "fmt/format.h"
 
@@ -23,31 +25,70 @@ extern char** environ;
 namespace attacca::gpu {
 namespace {
 
-namespace fs = std::filesystem;
+// A file in memory: nothing is left behind on a disk when this process is killed. ptxas finds it by
+// the number of a descriptor that it inherits.
+class MemoryFile {
+ public:
+  static Result<MemoryFile> create(const char* name) {
+    const int file = memfd_create(name, MFD_CLOEXEC);
+    if (file < 0) return failed();
+    // Above the numbers that it gets in ptxas, so that giving them closes none of these files.
+    const int moved = fcntl(file, F_DUPFD_CLOEXEC, kFirstNumber);
+    const int error = errno;
+    close(file);
+    errno = error;
+    if (moved < 0) return failed();
+    return MemoryFile(moved);
+  }
+  MemoryFile(MemoryFile&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  MemoryFile& operator=(MemoryFile&&) = delete;
+  ~MemoryFile() {
+    if (file_ >= 0) close(file_);
+  }
 
-struct TemporaryFolder {
-  static Result<TemporaryFolder> create() {
-    std::error_code error;
-    std::string path = (fs::temp_directory_path(error) / "attacca-XXXXXX").string();
-    if (!mkdtemp(path.data()))
-      return fail(fmt::format("cannot make a temporary folder: {}", std::strerror(errno)), path,
-                  "set TMPDIR to a folder that can be written");
-    return TemporaryFolder(path);
+  int descriptor() const { return file_; }
+
+  Status write(std::string_view bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t count = ::write(file_, bytes.data(), bytes.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return failed();
+      bytes.remove_prefix(static_cast<size_t>(count));
+    }
+    return {};
   }
-  explicit TemporaryFolder(fs::path folder) : path(std::move(folder)) {}
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path(std::exchange(other.path, {})) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code error;
-    if (!path.empty()) fs::remove_all(path, error);
+
+  std::vector<char> read() const {
+    struct stat info {};
+    if (fstat(file_, &info) != 0) return {};
+    std::vector<char> bytes(static_cast<size_t>(info.st_size));
+    size_t done = 0;
+    while (done < bytes.size()) {
+      const ssize_t count =
+          pread(file_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
+      if (count < 0 && errno == EINTR) continue;
+      if (count <= 0) break;
+      done += static_cast<size_t>(count);
+    }
+    bytes.resize(done);
+    return bytes;
   }
-  fs::path path;
+
+ private:
+  static constexpr int kFirstNumber = 16;
+
+  explicit MemoryFile(int file) : file_(file) {}
+  static tl::unexpected<Error> failed() {
+    return fail(fmt::format("no file in memory for ptxas: {}", std::strerror(errno)), {},
+                "free memory or file descriptors");
+  }
+
+  int file_;
 };
 
-std::vector<char> read_all(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
+// What ptxas calls its files.
+constexpr int kInput = 3, kOutput = 4;
+constexpr const char *kInputPath = "/proc/self/fd/3", *kOutputPath = "/proc/self/fd/4";
 
 using Limit = std::optional<std::chrono::milliseconds>;
 
@@ -55,8 +96,11 @@ using Limit = std::optional<std::chrono::milliseconds>;
 // has ended.
 constexpr int kUnknown = -2;
 
-// Runs the program with standard output and error in a file; its exit status, -1 for a signal.
-Result<int> run(const std::vector<std::string>& command, const fs::path& output,
+// In a child: the number that a file gets there.
+using Given = std::vector<std::pair<const MemoryFile*, int>>;
+
+// Runs the program with these files; its exit status, -1 for a signal.
+Result<int> run(const std::vector<std::string>& command, const Given& files,
                 Limit limit = std::nullopt) {
   std::vector<char*> arguments;
   for (const std::string& argument : command)
@@ -64,8 +108,8 @@ Result<int> run(const std::vector<std::string>& command, const fs::path& output,
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, output.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
+  for (const auto& [file, number] : files)
+    posix_spawn_file_actions_adddup2(&actions, file->descriptor(), number);
   pid_t child = 0;
   const int error = posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -80,9 +124,10 @@ Result<int> run(const std::vector<std::string>& command, const fs::path& output,
 }
 
 Result<std::string> ask_version(const std::string& program, Limit limit) {
-  ATTACCA_TRY(const TemporaryFolder folder, TemporaryFolder::create());
-  ATTACCA_TRY(const int code, run({program, "--version"}, folder.path / "log", limit));
-  const std::vector<char> bytes = read_all(folder.path / "log");
+  ATTACCA_TRY(const MemoryFile log, MemoryFile::create("log"));
+  ATTACCA_TRY(const int code,
+              run({program, "--version"}, {{&log, STDOUT_FILENO}, {&log, STDERR_FILENO}}, limit));
+  const std::vector<char> bytes = log.read();
   const std::string text(bytes.begin(), bytes.end());
   const size_t begin = text.rfind(", V");  // "Cuda compilation tools, release 13.0, V13.0.88"
   if ((code != 0 && code != kUnknown) || begin == std::string::npos)
@@ -113,19 +158,20 @@ Result<ToolDescription> describe_ptxas() {
 
 Result<std::vector<char>> assemble_with_ptxas(const std::string& ptx, const std::string& arch,
                                               const std::string& program) {
-  ATTACCA_TRY(const TemporaryFolder folder, TemporaryFolder::create());
-  const fs::path input = folder.path / "spliced.ptx", output = folder.path / "spliced.cubin";
-  std::ofstream file(input, std::ios::binary);
-  file << ptx;
-  file.close();
-  if (!file) return fail("cannot write a temporary file", input, "make room on that disk");
-  ATTACCA_TRY(const int code,
-              run({program, "-arch=" + arch, "-O3", input, "-o", output}, folder.path / "log"));
-  const std::vector<char> log = read_all(folder.path / "log");
-  if (code != 0 && code != kUnknown)
+  ATTACCA_TRY(const MemoryFile input, MemoryFile::create("spliced.ptx"));
+  ATTACCA_TRY(const MemoryFile output, MemoryFile::create("spliced.cubin"));
+  ATTACCA_TRY(const MemoryFile log, MemoryFile::create("log"));
+  ATTACCA_TRY_VOID(input.write(ptx));
+  ATTACCA_TRY(
+      const int code,
+      run({program, "-arch=" + arch, "-O3", kInputPath, "-o", kOutputPath},
+          {{&input, kInput}, {&output, kOutput}, {&log, STDOUT_FILENO}, {&log, STDERR_FILENO}}));
+  if (code != 0 && code != kUnknown) {
+    const std::vector<char> said = log.read();
     return fail(fmt::format("ptxas cannot assemble the PTX (code {})", code),
-                std::string(log.begin(), log.end()));
-  std::vector<char> cubin = read_all(output);
+                std::string(said.begin(), said.end()));
+  }
+  std::vector<char> cubin = output.read();
   constexpr std::string_view kElf =
       "\x7f"
       "ELF";
