@@ -16,6 +16,7 @@
 #include "sqlite3.h"
 #include "support/files/paths.hpp"
 #include "support/files/private_folder.hpp"
+#include "support/warnings.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -67,6 +68,22 @@ struct Close {
 using Connection = std::unique_ptr<sqlite3, Close>;
 using Statement = std::unique_ptr<sqlite3_stmt, Close>;
 
+const char* fix_of(int code) {
+  switch (code) {
+    case SQLITE_CANTOPEN:
+    case SQLITE_READONLY:
+      return "set ATTACCA_CACHE_DIR to a folder that can be written";
+    case SQLITE_FULL:
+      return "make room on that disk, or set ATTACCA_CACHE_DIR to another folder";
+    case SQLITE_NOMEM:
+      return "free memory";
+    case SQLITE_IOERR:
+      return "check that disk and its free space, or set ATTACCA_CACHE_DIR to another folder";
+    default:
+      return "check the file, or remove it: it is only a cache";
+  }
+}
+
 tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
   if (database != nullptr && (sqlite3_errcode(database) & 0xff) == SQLITE_BUSY) {
     const auto now = Clock::now();
@@ -79,10 +96,7 @@ tl::unexpected<Error> failure(sqlite3* database, const std::string& path) {
   const int code = database != nullptr ? sqlite3_errcode(database) & 0xff : SQLITE_NOMEM;
   return fail(fmt::format("the tuning database failed: {}",
                           database != nullptr ? sqlite3_errmsg(database) : "out of memory"),
-              path,
-              code == SQLITE_CANTOPEN || code == SQLITE_READONLY
-                  ? "set ATTACCA_CACHE_DIR to a folder that can be written"
-                  : "check the file, or remove it: it is only a cache");
+              path, fix_of(code));
 }
 
 // The statements above fail with SQLITE_ERROR where the table lacks their columns.
@@ -132,12 +146,18 @@ int check_pages(sqlite3* database) {
   return said != nullptr && std::string_view(said) == "ok" ? SQLITE_OK : SQLITE_CORRUPT;
 }
 
-// The journal is moved too, or SQLite would apply it to the new file. It is moved first, as the new
-// file may soon have a journal of its own.
+// The journal goes too, or SQLite would apply it to the new file. It goes first, as the new file
+// may soon have a journal of its own.
 void set_aside(const std::string& path) {
-  std::error_code ignored;
-  std::filesystem::remove(path + "-journal", ignored);
-  std::filesystem::rename(path, path + ".broken", ignored);
+  std::error_code error;
+  std::filesystem::remove(path + "-journal", error);
+  const std::string aside = fmt::format("{}.broken", path);
+  std::filesystem::rename(path, aside, error);
+  if (!error)
+    warn(
+        {"the tuning database was damaged: it was set aside, with all that was measured, and a "
+         "new one begun",
+         aside, "import choices that were exported (attacca tune --import FILE), or tune again"});
 }
 
 // Held while one process sets a broken file aside. A second process that found it broken then

@@ -541,8 +541,12 @@ class TunedCommands(Cli):
 
     def test_a_file_that_is_no_database_is_set_aside(self):
         self.file.write_text("no database" * 100)
-        self.assertEqual(self.tuned("--show"), (0, f"0 choices in {self.file}\n", ""))
+        code, out, err = self.tuned("--show")
+        self.assertEqual((code, out), (0, f"0 choices in {self.file}\n"))
+        self.assertIn("warning: the tuning database was damaged: it was set aside", err)
+        self.assertIn(f"at: {self.file}.broken", err)
         self.assertTrue((self.folder / "tuned.sqlite.broken").exists())
+        self.assertEqual(self.tuned("--show"), (0, f"0 choices in {self.file}\n", ""))
 
 
 class CacheCommands(Cli):

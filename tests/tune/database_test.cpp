@@ -1,6 +1,7 @@
 // The file of choices: what it stores, sharing it between processes, and damage.
 #include "tune/database.hpp"
 
+#include <algorithm>
 #include <csignal>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include "folder.hpp"
 #include "launch/candidate.hpp"
 #include "sqlite3.h"
+#include "support/warnings.hpp"
 
 namespace attacca::tune {
 namespace {
@@ -137,6 +139,10 @@ TEST(Database, UnknownCandidatesAreNotThere) {
 void expect_set_aside(const Folder& folder, const std::string& damaged) {
   Database database = opened(folder.path("db"));
   EXPECT_FALSE(*database.find(kKey));
+  const std::vector<Error> warned = warnings();  // each once
+  EXPECT_TRUE(std::any_of(warned.begin(), warned.end(), [](const Error& warning) {
+    return warning.what.starts_with("the tuning database was damaged: it was set aside");
+  }));
   ASSERT_TRUE(database.store(kKey, choice(3)));
   EXPECT_EQ((*database.find(kKey))->candidate.algorithm, 3);
   EXPECT_EQ(folder.read("db.broken"), damaged);
