@@ -51,8 +51,9 @@ RANKS = {
                         ["choice", "workspace"], ["beside", "direct"],
                         ["awaiting", "summing"], ["pieces", "pulled"], ["ways"], ["ops"],
                         ["functions"]],
-    "torch/_ops": [["__init__", "scaled_groups", "text_argument"], ["transforms"], ["region"],
-                   ["custom", "lowering", "mxfp4", "quantized", "rows_of_groups"], ["calls"]],
+    "torch/_ops": [["__init__", "epilogues", "scaled_groups", "text_argument"], ["transforms"],
+                   ["region"], ["custom", "lowering", "mxfp4", "quantized", "rows_of_groups"],
+                   ["calls"]],
 }
 # Imports of the optional part that go upward: at the first call that needs it, and for type
 # checkers.

@@ -131,6 +131,10 @@ class Results(unittest.TestCase):
                        expected=exact - BIAS + BIAS.astype(np.float64) * RES)
         self.close(attacca.matmul(A, W.T, lambda acc, b, offsets: acc + b - offsets, b=BIAS,
                                   offsets=np.array(1, np.float32)), expected=exact - 1)
+        with self.assertRaisesRegex(attacca.Error, r"^b has shape \(1,\).*, at b: "):
+            attacca.matmul(A, W.T, "acc + row(b)", b=BIAS[:1])
+        self.close(attacca.matmul(A, W.T, lambda acc, *a, **kw: acc * 2),
+                   expected=2 * A.astype(np.float64) @ W.T)
         axes = attacca.matmul(A[:16].reshape(2, 8, 24)[:, :7], W.T, "acc + row(b)", b=BIAS)
         self.close(axes, expected=exact[:16].reshape(2, 8, 40)[:, :7])
 

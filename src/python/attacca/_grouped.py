@@ -10,7 +10,7 @@ from ._arguments import DType, Mode, Tuning
 from ._compile import options
 from ._errors import Error
 from ._frameworks import View
-from ._matmul import check_free, engine_of, input_name, result_dtype, typed
+from ._matmul import check_free, engine_of, input_name, operands_named, result_dtype, typed
 from ._trace.epilogue import trace_epilogue
 
 Gate = Literal["halves", "alternate"]
@@ -85,7 +85,8 @@ def grouped_matmul(x: Any, w: Any, offsets: Any, /, epilogue: str | Callable[...
     for name, view in zip(("b", "b1"), w_views):
         given[name] = view if layout == "kn" else _transposed(view)
     in_order = [given[each.info.name] for each in engine.signature.inputs]
-    results, _ = engine.run(in_order, framework, outs, out_views)
+    with operands_named():
+        results, _ = engine.run(in_order, framework, outs, out_views)
     return results if len(results) > 1 else results[0]
 
 

@@ -1,11 +1,12 @@
 """``attacca.matmul``: one product and its epilogue."""
 from __future__ import annotations
 
+import contextlib
 import difflib
 import inspect
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -88,7 +89,22 @@ def roles(epilogue: str) -> dict[str, str]:
 
 def input_name(operand: str) -> str:
     """An operand's name among the inputs of the core's graph."""
-    return f"operand.{operand}" if operand in _FACTORS else operand
+    return f"{_PREFIX}{operand}" if operand in _FACTORS else operand
+
+
+_PREFIX = "operand."
+
+
+@contextlib.contextmanager
+def operands_named() -> Iterator[None]:
+    """A context whose errors call operands what the caller does, not :func:`input_name`."""
+    try:
+        yield
+    except Error as error:
+        if not error.where.startswith(_PREFIX):
+            raise
+        raise Error(error.what.replace(error.where, error.where[len(_PREFIX):]),
+                    error.where[len(_PREFIX):], error.fix) from None
 
 
 @lru_cache(maxsize=64)
@@ -112,7 +128,8 @@ def check_free(function: Callable[..., Any], epilogue: Any) -> None:
         named = _arguments.unwrapped(_arguments.function(epilogue, "epilogue"))
         given = _arguments.signature(named).parameters
         names = [name for name, parameter in list(given.items())[1:]
-                 if parameter.default is inspect.Parameter.empty]
+                 if parameter.default is inspect.Parameter.empty
+                 and parameter.kind is not inspect.Parameter.VAR_KEYWORD]
     else:
         return
     for name in names:
@@ -166,7 +183,9 @@ def matmul(a: Any, b: Any, /, epilogue: str | Callable[..., Any] = "acc", *, out
             which is ``row`` for shape ``[N]``, ``col`` for ``[M, 1]``, ``full`` for ``[M, N]`` and
             ``scalar`` for ``[]``. Or a Python function of ``acc`` and the operands, which is
             traced; the operands' shapes give their roles. Several results, separated by commas, are
-            returned as a tuple.
+            returned as a tuple. Under ``torch.compile`` a function breaks the graph that may read
+            other numbers than its arguments: of a closure, a default, an object, or a global name
+            that is not in capitals.
         out: Where to write: one tensor, or a list with one for each result; rows may be parts of
             wider rows. None: a's framework allocates the results.
         out_dtype: The result's dtype, such as "bf16", ``torch.bfloat16`` or ``numpy.float32``.
@@ -234,7 +253,8 @@ def matmul(a: Any, b: Any, /, epilogue: str | Callable[..., Any] = "acc", *, out
         engine, given, out_views = _by_axes(kind, lead, given, out_views)
     names = [info.name for info in _inputs(engine)]
     in_order = [given[name] for name in names]
-    results, ready = engine.run(in_order, framework, outs, out_views)
+    with operands_named():
+        results, ready = engine.run(in_order, framework, outs, out_views)
     shapes = None
     if out is None and len(lead) > 1:
         results = tuple(r.reshape(*lead, r.shape[-1]) for r in results)

@@ -15,6 +15,10 @@ from .traced import Recorder, Traced, frameworks_of, outputs_text, results_of
 _ACCUMULATORS = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s64"}
 
 
+# Parameters that take what is left over.
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
 def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: tuple[int, ...],
                    columns: int,
                    dtype: str, tensors: Sequence[Any]) -> str:
@@ -34,6 +38,8 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     record = Recorder(frameworks_of(tensors), tensors, inline=True)
     operands: dict[str, Any] = {}
     for name, parameter in list(signature(unwrapped(function)).parameters.items())[1:]:
+        if parameter.kind in _ANY_NUMBER:
+            continue
         if name not in views:
             if parameter.default is inspect.Parameter.empty:
                 gate = name.startswith("acc") and name[3:].isdigit()

@@ -18,9 +18,11 @@ from ... import _arguments
 from ..._errors import Error
 from ..._frameworks import Torch
 from ..._launch import Engine
+from ..._matmul import matmul as public_matmul
 from ..._trace.epilogue import operand_role, trace_epilogue
 from ..._trace.fused import Fused, argument_of, kind_of, plan_of
 from .custom import ops, options_text, plan_argument
+from .epilogues import is_fixed, outside
 from .text_argument import written
 
 try:
@@ -36,6 +38,8 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
            operands: dict[str, Any]) -> Any:
     """:func:`attacca.matmul` by an op; ``chosen``: out_dtype, mode, tuning, tuning_seconds,
     threads, batch_invariant."""
+    if torch.compiler.is_dynamo_compiling() and not is_fixed(epilogue):
+        return outside(_matmul, a, b, epilogue, out, chosen, operands)
     as_array = _is_array(a)
     a, b = _tensor(a, "a"), _tensor(b, "b")
     tensors = [_tensor(tensor, name) for name, tensor in operands.items()]
@@ -59,6 +63,14 @@ def matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
         return outs[0] if one else tuple(outs)
     return _like(results[0],
                  as_array) if one else tuple([_like(result, as_array) for result in results])
+
+
+def _matmul(a: Any, b: Any, epilogue: Any, out: Any, chosen: Sequence[Any],
+            operands: dict[str, Any]) -> Any:
+    out_dtype, mode, tuning, tuning_seconds, threads, batch_invariant = chosen
+    return public_matmul(a, b, epilogue, out=out, out_dtype=out_dtype, mode=mode, tuning=tuning,
+                         tuning_seconds=tuning_seconds, threads=threads,
+                         batch_invariant=batch_invariant, **operands)
 
 
 def plan(engine: Engine, inputs: Sequence[Any], named: dict[str, Any], out: Any) -> Any:

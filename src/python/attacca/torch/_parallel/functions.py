@@ -16,6 +16,7 @@ from ..._frameworks import SUPPORTED, Torch
 from ..._matmul import check_free, graph_of, input_name, result_dtype, roles, with_operands
 from ..._trace.epilogue import operand_role
 from .._ops.calls import check_local, constant, count_of, traced
+from .._ops.epilogues import outside_if_varying
 from .._ops.text_argument import written
 from . import ops
 from .ranks import ranks_of
@@ -27,6 +28,7 @@ _DTYPES = Torch.names()
 _WAYS: tuple[str, ...] = get_args(Way)
 
 
+@outside_if_varying
 def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc", *,
                       group: Any = None, out_dtype: DType | None = None, mode: Mode = "fp32",
                       tuning: Tuning = "known", tuning_seconds: float = 0,
@@ -73,6 +75,7 @@ def all_gather_matmul(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc"
     return out.view(*lead, out.shape[-1])
 
 
+@outside_if_varying
 def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc",
                           after: Epilogue = "acc", *, group: Any = None,
                           out_dtype: DType | None = None, mode: Mode = "fp32",
@@ -125,6 +128,7 @@ def matmul_reduce_scatter(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "
     return out.view(*lead, out.shape[-1])
 
 
+@outside_if_varying
 def matmul_all_reduce(a: torch.Tensor, b: Weights, /, epilogue: Epilogue = "acc",
                       after: Epilogue = "acc", *, group: Any = None,
                       out_dtype: DType | None = None, mode: Mode = "fp32",
