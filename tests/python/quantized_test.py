@@ -248,6 +248,24 @@ class State(unittest.TestCase):
         self.assertTrue(torch.equal(made.dequantized(), before))
         self.assertEqual(made.bias.dtype, torch.bfloat16)
 
+    def test_buffers_of_another_form_are_refused(self):
+        linear, x = torch.nn.Linear(128, 40), torch.randn(2, 128)
+        even, uneven = (QuantizedLinear.from_linear(linear, 8, 32, symmetric=symmetric)
+                        for symmetric in (True, False))
+        for layer, other in ((even, uneven), (uneven, even)):
+            state = {"zeros": None, **other.state_dict()}
+            with self.assertRaisesRegex(attacca.Error, "tensors of weights in a layer"):
+                torch.func.functional_call(layer, state, (x,))
+        even.zeros = uneven.zeros
+        for call in (even.dequantized, lambda: even(x), lambda: torch.export.export(even, (x,))):
+            with self.assertRaisesRegex(Exception, "3 tensors of weights in a layer .* as 2"):
+                call()
+
+    def test_a_cast_layer_shows_its_dtype(self):
+        made = QuantizedLinear.from_linear(torch.nn.Linear(64, 40), 8, 32)
+        self.assertIn("bits=8, group=32, zeros=False, scales=f32, bias=True", repr(made))
+        self.assertIn("scales=bf16", repr(made.bfloat16()))
+
     def test_the_state_of_a_cast_layer_is_loaded(self):
         for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
             for group in (32, 64):

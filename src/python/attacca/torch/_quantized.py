@@ -212,7 +212,10 @@ class QuantizedLinear(torch.nn.Module):
 
     def extra_repr(self) -> str:
         """What ``print`` shows."""
-        return (f"in_features={self.in_features}, out_features={self.out_features}, {self._said}, "
+        said = self._said
+        if self.scales is not None:  # whose dtype .half() changes
+            said += f", scales={Torch.names()[self.scales.dtype]}"
+        return (f"in_features={self.in_features}, out_features={self.out_features}, {said}, "
                 f"bias={self.bias is not None}")
 
     def _weights(self) -> list[torch.Tensor]:
@@ -307,5 +310,5 @@ def _plain_form(codes: torch.Tensor | None, scales: torch.Tensor | None,
         code = f"({code} - cast(reshape(w2, [{n}, {groups}, 1]), f32))"
     scaled = f"{code} * cast(reshape(w1, [{n}, {groups}, 1]), f32)"
     said = (f"bits={8 * BYTES[Torch.names()[codes.dtype]]}, group={k // groups}, "
-            f"zeros={zeros is not None}, scales={Torch.names()[scales.dtype]}")
+            f"zeros={zeros is not None}")
     return f"cast(reshape({scaled}, [{n}, {k}]), xdtype)", said

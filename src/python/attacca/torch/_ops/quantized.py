@@ -32,7 +32,15 @@ _TOKEN = re.compile(r"\bw(\d)\b|\bxdtype\b")
 
 
 def weights_text(form: str, weights: Sequence[str], dtype: str) -> str:
-    """The expression for the weights ``[N, K]``, in a dtype; ``weights``: the tensors' names."""
+    """The expression for the weights ``[N, K]``, in a dtype; ``weights``: the tensors' names.
+
+    Raises:
+        Error: The form is one of more or fewer tensors.
+    """
+    named = len({token[1] for token in _TOKEN.finditer(form) if token[1]})
+    if named != len(weights):
+        raise Error(f"{len(weights)} tensors of weights in a layer that was quantised as {named}",
+                    "weights", "change codes, scales and zero points by load_state_dict")
     return _TOKEN.sub(lambda token: weights[int(token[1])] if token[1] else dtype, form)
 
 
@@ -99,7 +107,7 @@ def _check(x: torch.Tensor, weights: Sequence[torch.Tensor], bias: torch.Tensor 
 
 def _fake(x: torch.Tensor, weights: Sequence[torch.Tensor], bias: torch.Tensor | None, form: str,
           n: int) -> torch.Tensor:
-    _check(x, weights, bias)
+    weights_text(form, [""] * len(weights), _check(x, weights, bias))
     return x.new_empty((x.shape[0], n))
 
 
