@@ -92,6 +92,9 @@ Status Instance::run(std::span<const void* const> inputs, std::span<void* const>
     return fail(fmt::format("a workspace of {} bytes where {} are needed", workspace_bytes,
                             this->workspace_bytes()),
                 "workspace", "ask the instance how many it needs");
+  if (workspace == nullptr && this->workspace_bytes() > 0)
+    return fail("the workspace has no address", "workspace",
+                fmt::format("give {} bytes of the device's memory", this->workspace_bytes()));
   if (reinterpret_cast<uintptr_t>(workspace) % 256 != 0)
     return fail("the workspace is not aligned to 256 bytes", "workspace",
                 "memory of cuMemAlloc is");

@@ -16,6 +16,7 @@
 #include "support/files/draft_file.hpp"
 #include "support/hash.hpp"
 #include "support/text/json.hpp"
+#include "support/text/utf8.hpp"
 
 namespace attacca::api {
 namespace {
@@ -26,16 +27,35 @@ constexpr int64_t kMostInText = 16;  // elements of a constant that stays in the
 
 // ---- Writing
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+// A name may have any bytes, text in JSON may not.
+void set_name(json::Value& constant, std::string_view name) {
+  if (is_utf8(name)) {
+    constant.set("name", std::string(name));
+    return;
+  }
+  json::Value bytes = json::Value::array();
+  for (const char c : name) bytes.push(int64_t{static_cast<unsigned char>(c)});
+  constant.set("name_bytes", std::move(bytes));
+}
+
 json::Value constants_json(const Lifted& lifted) {
   json::Value list = json::Value::array();
   for (const Constant& constant : lifted.constants) {
     json::Value shape = json::Value::array();
     for (const int64_t extent : constant.tensor.shape()) shape.push(extent);
-    list.push(json::Value::object()
-                  .set("input", constant.input)
-                  .set("name", constant.label)
-                  .set("dtype", ir::name(constant.tensor.dtype()))
-                  .set("shape", std::move(shape)));
+    json::Value one = json::Value::object().set("input", constant.input);
+    set_name(one, constant.label);
+    one.set("dtype", ir::name(constant.tensor.dtype())).set("shape", std::move(shape));
+    list.push(std::move(one));
   }
   return list;
 }
@@ -125,6 +145,19 @@ bool hold(uint64_t bytes, ir::DType dtype, const std::vector<int64_t>& shape) {
   return elements > 0;
 }
 
+Result<std::string> read_name(const json::Value& constant, const std::string& source) {
+  const Members members(constant, source);
+  if (constant.find("name_bytes") == nullptr) return members.get<std::string>("name");
+  ATTACCA_TRY(const auto bytes, members.get<json::Value::Array>("name_bytes"));
+  std::string name;
+  for (const json::Value& byte : bytes) {
+    if (!byte.is<int64_t>() || byte.as<int64_t>() < 0 || byte.as<int64_t>() > 255)
+      return fail("a name has bytes that are none", source, kSaveAgain);
+    name.push_back(static_cast<char>(byte.as<int64_t>()));
+  }
+  return name;
+}
+
 // The constants in their order. Removes their bytes from the front.
 Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std::string_view bytes,
                                              const std::string& source) {
@@ -133,7 +166,7 @@ Result<std::vector<Constant>> read_constants(const json::Value::Array& list, std
     const Members members(entry, source);
     Constant constant;
     ATTACCA_TRY(constant.input, members.get<std::string>("input"));
-    ATTACCA_TRY(constant.label, members.get<std::string>("name"));
+    ATTACCA_TRY(constant.label, read_name(entry, source));
     ATTACCA_TRY(const std::string dtype_name, members.get<std::string>("dtype"));
     ATTACCA_TRY(const ir::DType dtype, ir::dtype_named(dtype_name, source));
     ATTACCA_TRY(const auto extents, members.get<json::Value::Array>("shape"));

@@ -309,6 +309,11 @@ std::string_view kind_of(std::string_view label) {
   return label.ends_with("unfused") ? "unfused" : label.ends_with("fused") ? "fused" : "other";
 }
 
+// The length of a bar in percent.
+double share(double seconds, double longest) {
+  return seconds > 0 && std::isfinite(longest) ? 100 * seconds / longest : 0;
+}
+
 std::string bars(const std::vector<Bar>& times) {
   double longest = 0;
   for (const Bar& bar : times) longest = std::max(longest, bar.seconds);
@@ -317,7 +322,7 @@ std::string bars(const std::vector<Bar>& times) {
     html += fmt::format(
         "<div class=\"time\"><b>{}</b><i class=\"{}\" style=\"width: {:.1f}%\"></i>"
         "<u>{}</u></div>\n",
-        escaped(bar.label), kind_of(bar.label), longest > 0 ? 100 * bar.seconds / longest : 0,
+        escaped(bar.label), kind_of(bar.label), share(bar.seconds, longest),
         microseconds(bar.seconds));
   return html;
 }

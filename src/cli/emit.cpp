@@ -39,6 +39,10 @@ Result<int> try_emit(const EmitArgs& args) {
     cuda.includes.push_back(std::move(text));
   }
   ATTACCA_TRY(const epilogue::TextEpilogue parsed, epilogue::parse_text(args.epilogue, options));
+  if (args.results.size() > parsed.epilogue.outputs.size())
+    return fail(fmt::format("{} dtypes for {} results", args.results.size(),
+                            parsed.epilogue.outputs.size()),
+                "--out", "give one for each result");
   epilogue::HoleSignature signature = epilogue::roomy_signature(parsed.epilogue, args.swapped);
   if (!args.fulls.empty()) signature.full_bits = args.fulls;
   const auto bound = epilogue::bind(parsed.epilogue, signature);

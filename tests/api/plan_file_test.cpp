@@ -128,6 +128,21 @@ TEST(PlanFile, AnInputThatHasTheNameOfAConstant) {
   EXPECT_EQ(ir::print_graph((*after)->graph()), ir::print_graph(before->graph()));
 }
 
+// JSON has no such bytes.
+TEST(PlanFile, ConstantsWhoseNamesAreNoText) {
+  const auto before = plan(
+      "graph g(x: f32[17]) {\n"
+      "  \"w\\xff\" = constant(f32[17], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, "
+      "17])\n"
+      "  \"w\\xfe\" = constant(f32[17], [17, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, "
+      "17])\n"
+      "  return y = x * \"w\\xff\" + \"w\\xfe\"\n}\n");
+  const auto after = read_plan(*write_plan(*before), "test");
+  ASSERT_TRUE(after) << to_string(after.error());
+  EXPECT_EQ(ir::print_graph((*after)->graph()), ir::print_graph(before->graph()));
+  EXPECT_NE(ir::print_graph(before->graph()).find("w\\xfe"), std::string::npos);
+}
+
 TEST(PlanFile, EveryLostByteIsSeen) {
   const std::string file = *write_plan(*plan());
   for (size_t size = 0; size < file.size(); ++size)

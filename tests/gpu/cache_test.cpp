@@ -131,6 +131,16 @@ TEST(Cache, DamagedEntryHeals) {
     }
 }
 
+TEST(Cache, AnEntryOfAbsurdSizeHeals) {
+  const Folder folder;
+  Asker(CacheOptions{.folder = folder.cache()}).ask("a");
+  fs::resize_file(files_of(folder.cache(), ".entry").at(0), uint64_t{1} << 42);
+  Asker asker({.folder = folder.cache()});
+  EXPECT_EQ(testing::problems(asker.cache), std::vector<std::string>{"File too large"});
+  EXPECT_EQ(asker.ask("a"), Origin::Made);
+  EXPECT_EQ(Asker(CacheOptions{.folder = folder.cache()}).ask("a"), Origin::Disk);
+}
+
 TEST(Cache, ThreadsThatAskForOneKeyCompileOnce) {
   const Folder folder;
   Cache cache({.folder = folder.cache()});

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <string>
+#include <unistd.h>
 
 namespace attacca::import {
 namespace {
@@ -30,6 +31,21 @@ TEST(Npy, AFolderIsNoFile) {
   const auto tensor = read_npy(testing::TempDir(), ir::DType::F32);
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().what, testing::TempDir() + " is a folder");
+}
+
+TEST(Npy, APipeHasNoLength) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const std::string header = std::string("\x93NUMPY\x01\0\x40\0", 10) +
+                             "{'descr': '<f4', 'fortran_order': False, 'shape': (1,)}        \n" +
+                             std::string(4, '\0');
+  ASSERT_EQ(write(ends[1], header.data(), header.size()), static_cast<ssize_t>(header.size()));
+  close(ends[1]);
+  const std::string path = "/dev/fd/" + std::to_string(ends[0]);
+  const auto tensor = read_npy(path, ir::DType::F32);
+  close(ends[0]);
+  ASSERT_FALSE(tensor);
+  EXPECT_EQ(tensor.error().what, path + " is a pipe, whose length is not known");
 }
 
 TEST(Npy, ReadsWhatWritersWrite) {

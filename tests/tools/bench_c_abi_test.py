@@ -62,6 +62,22 @@ class ThroughTheLibrary(unittest.TestCase):
         self.assertIs(launch(1), buffers.out[1])
         self.assertAlmostEqual(self.side.completed({"attacca_us": 7.0})["attacca_fused_us"], 7.0)
 
+    def test_a_workspace_that_is_needed_has_an_address(self):
+        library = self.side.library
+        plan = library.plan_of_text("graph g(x: f32[M, 60], w: f32[60, 60]) {\n"
+                                    "  h = relu(x @ transpose(w))\n"
+                                    "  return relu(h @ transpose(w))\n}\n", "unfused", 0)
+        instance = library.instance(plan, {"M": 16})
+        size = library.workspace_bytes(instance)
+        self.assertGreater(size, 0)
+        memory = [Memory(1 << 16) for _ in range(4)]
+        x, w, out, workspace = (each.data_ptr() for each in memory)
+        for address, given, message in ((0, size, "the workspace has no address"),
+                                        (workspace, size - 1, f"where {size} are needed")):
+            with self.assertRaisesRegex(RuntimeError, message):
+                library.runner(instance, [x, w], [out], address, given)(None)
+        library.runner(instance, [x, w], [out], workspace, size)(None)
+
     def test_a_failure_has_its_reason(self):
         with self.assertRaisesRegex(RuntimeError, "acc2"):
             self.side.library.plan("acc2 + 1", "known", 1)

@@ -90,12 +90,16 @@ int Disk::list(const std::string& folder, std::vector<FileInfo>& files) {
   return 0;
 }
 
+// Far beyond any kernel: before memory is taken for a file that another program wrote.
+constexpr off_t kLongestFile = off_t{1} << 30;
+
 int Disk::read(const std::string& path, std::vector<char>& bytes) {
   int error = 0;
   const int file = Place(path).open(O_RDONLY, error);
   if (file < 0) return error;
   struct stat info {};
   error = fstat(file, &info) == 0 ? 0 : errno;
+  if (error == 0 && info.st_size > kLongestFile) error = EFBIG;
   size_t filled = 0;
   if (error == 0) bytes.resize(static_cast<size_t>(info.st_size));
   while (error == 0 && filled < bytes.size()) {

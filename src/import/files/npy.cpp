@@ -193,6 +193,9 @@ Status check_length(std::ifstream& file, const std::vector<int64_t>& shape, DTyp
   bool overflow = false;
   for (const int64_t extent : shape) overflow |= __builtin_mul_overflow(bytes, extent, &bytes);
   const auto begin = file.tellg();
+  if (begin < 0)
+    return fail(fmt::format("{} is a pipe, whose length is not known", path), path,
+                "write it to a .npy file and give its path");
   const int64_t available = file.seekg(0, std::ios::end).tellg() - begin;
   file.seekg(begin);
   if (overflow || available < bytes)
