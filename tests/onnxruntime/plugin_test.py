@@ -13,7 +13,7 @@ from typing import Any
 
 import attacca.onnxruntime
 import numpy as np
-import onnx
+import onnx.parser
 import onnxruntime
 from plugin_models import Graph, Model, models
 
@@ -111,6 +111,22 @@ class Plugin(unittest.TestCase):
         with self.assertRaisesRegex(InvalidArgument, "no option 'polcy'.*its options are policy"):
             settings.add_provider_for_devices(attacca.onnxruntime.devices(), {"polcy": "always"})
             onnxruntime.InferenceSession(model.data, settings)
+
+    def test_slices_of_axes_without_elements(self) -> None:
+        rng = np.random.default_rng(7)
+        for begin, end in ((1, 3), (1, 2**63 - 1), (0, 1), (0, 3)):
+            graph = onnx.parser.parse_model(
+                f"""<ir_version: 9, opset_import: ["" : 18]>
+                   g (float[B, S, 4] x, float[4, 5] w) => (float y)
+                   <int64[1] begin = {{{begin}}}, int64[1] end = {{{end}}}, int64[1] one = {{1}}> {{
+                     v = Slice (x, begin, end, one) y = MatMul (v, w) }}""")
+            feeds = [{"x": rng.standard_normal((1, length, 4), np.float32),
+                      "w": rng.standard_normal((4, 5), np.float32)} for length in (0, 1, 2, 6)]
+            model = Model("slices", graph.SerializeToString(), feeds, 1e-5)
+            with_us = session(model, policy="always")
+            self.assertIn("MatMul", assigned(with_us)[PROVIDER])
+            for each in feeds:
+                self.close(model, with_us.run(None, each), session(model).run(None, each))
 
     def test_sizes_of_no_dimension_are_warned_of(self) -> None:
         (model,) = (each for each in models() if each.name == "mlp, any batch")

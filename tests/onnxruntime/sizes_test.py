@@ -17,7 +17,7 @@ onnxruntime.set_default_logger_severity(4)
 LENGTHS = (1, 2, 3, 6, 7, 8, 12, 13)
 INTS = ", ".join(f"int64[1] {name} = {{{value}}}" for name, value in (
     ("zero", 0), ("one", 1), ("two", 2), ("three", 3), ("five", 5), ("minus", -1),
-    ("far", 2**62), ("near", -2**62)))
+    ("far", 2**62), ("near", -2**62), ("last", 2**63 - 1), ("last_32", 2**31 - 1)))
 FLOATS = ("float[1] two_f = {2.0}, float[1] three_f = {3.0}, float[1] five_f = {5.0}, "
           "float[1] more_f = {1.5}, float[2] scales_f = {2.0, 0.5}, "
           "float[8] eight = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0}")
@@ -47,6 +47,10 @@ MODELS = (
     ("backwards from the third last", "third = Neg (three) "
                                       "y = Slice (x, third, near, one, minus)", "float"),
     ("backwards to three", "y = Slice (x, minus, three, one, minus)", "float"),
+    ("backwards to the end", "y = Slice (x, minus, last, one, minus)", "float"),
+    ("backwards to the end of 32 bits", "y = Slice (x, five, last_32, one, minus)", "float"),
+    ("a shape backwards", "t = Slice (s, minus, last, zero, minus) y = ConstantOfShape (t)",
+     "float"),
     ("split at three", "p = Slice (x, zero, three, one) q = Slice (x, three, far, one) "
                        "c = Concat <axis = 1> (p, q) y = Add (c, x)", "float"),
     ("every other", "y = Slice (x, zero, far, one, two)", "float"),
@@ -157,6 +161,19 @@ class Sizes(unittest.TestCase):
                 plan(**feeds)
             with self.assertRaises(Exception):
                 session.run(None, feeds)
+
+    def test_slices_beside_symbols_that_must_be_equal(self) -> None:
+        model = onnx.parser.parse_model(
+            f"""<ir_version: 9, opset_import: ["" : 18]>
+               g (float[1, N] x, float[4, 2] w) => (float y, float z) <{INTS}> {{
+                 back = Neg (five) v = Slice (x, zero, back, one) y = Neg (v)
+                 z = MatMul (x, w) }}""")
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        plan = attacca.compile(model.SerializeToString(), threads=1)
+        feeds: dict[str, Any] = {"x": np.ones((1, 4), np.float32),
+                                 "w": np.ones((4, 2), np.float32)}
+        for got, want in zip(plan(**feeds), session.run(None, feeds)):
+            np.testing.assert_array_equal(got, want, strict=True)
 
     def test_dimensions_that_are_expressions(self) -> None:
         """A decoder's mask of the past and the new tokens."""

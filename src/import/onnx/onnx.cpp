@@ -228,7 +228,7 @@ class Importer {
 
   static Status check_bits(const onnx::NodeProto& proto, const OpRow& row,
                            const std::vector<Entry*>& inputs) {
-    if (row.handler == dequantize_linear) return {};
+    if (row.handler == dequantize_linear || row.handler == cast_to) return {};
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] == nullptr) continue;
       const std::string& name = proto.input(static_cast<int>(i));
@@ -416,6 +416,7 @@ Result<ir::Graph> import_model(const Read& read, const std::string& directory,
   for (SizeAssumptions assumed;;) {
     ATTACCA_TRY(const auto model, read());  // the importer takes the weights out of the model
     const bool may_be_one = broadcasts_at_run_time(*model);
+    assumed.allow_empty = may_be_one;
     auto graph = Importer(*model, directory, fixed, sizes, assumed).run();
     if (graph) return graph;
     auto next = more_assumed(assumed, may_be_one);

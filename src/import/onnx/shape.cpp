@@ -50,6 +50,13 @@ Dim wrapped(const Dim& bound, const Dim& extent) {
   return bound + extent * (Dim(1) - inside);
 }
 
+// Whether a number stands for the end of any range. ONNX Runtime reads it as that of one backwards,
+// too, where the operator's text names the negative numbers alone.
+bool is_end(const Dim& bound) {
+  return bound.is(std::numeric_limits<int32_t>::max()) ||
+         bound.is(std::numeric_limits<int64_t>::max());
+}
+
 // A slice's bound, clamped to low..high where that is known. If the extent is a symbol, a bound
 // counts as inside, and the end of the range as the end; a plan checks that it is.
 Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low, const Dim& high,
@@ -72,14 +79,16 @@ Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low,
   return at;
 }
 
-// The same for an axis that may be shorter than the numbers by which it is sliced. The first
-// element and all others count as known to be there: x[:1] has 1, x[1:] one fewer than x.
+// The same for an axis that may be shorter than the numbers by which it is sliced. Unless it may be
+// empty, the first element and all others count as known to be there: x[:1] has 1, x[1:] one fewer
+// than x.
 void clamp_to_length(Node& node, ir::SliceRange& range, const Dim& extent) {
   if (!node.assumptions().allow_short) return;
   const bool forward = range.step > 0;
   const Dim last = forward ? extent : extent - 1;
   const auto clamped = [&](const Dim& at, int64_t low) {
-    const bool one = forward && (at.is(1) || (at - extent).is(-1));
+    const bool one = forward && !node.assumptions().allow_empty &&
+                     (at.is(1) || (at - extent).is(-1));
     return one ? at : ir::minimum(ir::maximum(at, low), last);
   };
   ir::SliceRange exact{clamped(range.begin, 0), clamped(range.end, forward ? 0 : -1), range.step};
@@ -112,6 +121,7 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     ir::SliceRange range{clamp_bound(node, bounds.starts[i], extent, first, last, forward),
                          clamp_bound(node, bounds.ends[i], extent, forward ? 0 : -1, last, forward),
                          step};
+    if (!forward && is_end(bounds.ends[i])) range.end = -1;
     if (!extent.is_static() && bounds.starts[i].is_static() && bounds.ends[i].is_static())
       clamp_to_length(node, range, extent);
     const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;

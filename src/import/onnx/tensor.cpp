@@ -128,8 +128,12 @@ Result<Tensor> from_typed(const Layout& layout, const onnx::TensorProto& proto) 
     case DType::F8E5M2:
     case DType::S8:
     case DType::U8:
-    case DType::Bool:
       return from_field<uint8_t>(layout, "int32_data", proto.int32_data());
+    case DType::Bool: {
+      auto truths = proto.int32_data();
+      for (int32_t& each : truths) each = each != 0;  // 256 is true, too
+      return from_field<uint8_t>(layout, "int32_data", truths);
+    }
   }
   return fail("unknown element type");
 }

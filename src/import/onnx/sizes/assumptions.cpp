@@ -74,7 +74,8 @@ std::optional<Equality> missing_equality(const std::vector<ir::Shape>& shapes) {
 std::optional<SizeAssumptions> more_assumed(const SizeAssumptions& failed, bool may_be_one) {
   SizeAssumptions next{.equal = failed.equal,
                        .allow_short = failed.allow_short,
-                       .allow_unequal = failed.allow_unequal};
+                       .allow_unequal = failed.allow_unequal,
+                       .allow_empty = failed.allow_empty};
   if (failed.missing && !may_be_one) {
     if (!add_equality(next.equal, *failed.missing)) return std::nullopt;
     return next;
@@ -84,6 +85,8 @@ std::optional<SizeAssumptions> more_assumed(const SizeAssumptions& failed, bool 
     return next;
   }
   if (!failed.allow_unequal || !failed.met_unequal) return std::nullopt;
+  // Extents that must be equal need not have anything to do with the slices that were met.
+  next.allow_short = true;
   next.allow_unequal = false;
   return next;
 }

@@ -33,6 +33,7 @@ struct SizeAssumptions {
   std::optional<Equality> missing = {};
   bool allow_short = true;
   bool allow_unequal = true;
+  bool allow_empty = false;  // axes of no elements, too, may be sliced from or to the first one
   bool met_short = false;    // a slice was read that a short axis clamps
   bool met_unequal = false;  // extents were read that need be equal
   // Extents of slices such as M - 1, which a plan checks not to be negative.
