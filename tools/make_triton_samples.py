@@ -13,13 +13,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import user_kernel_cases as kernels
 
-POINTERS = 3
 ALIGNED = [["tt.divisibility", 16]]  # Triton finds this alignment for every tensor
+
+
+@triton.jit
+def copy_kernel(x, out, count, BLOCK: tl.constexpr):
+    """A thread has more operands of a tail than wait for one load."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < count), mask=at < count)
 
 
 def compile_one(name: str, function: Any, signature: dict[str, str], constants: dict[str, int],
@@ -27,7 +34,8 @@ def compile_one(name: str, function: Any, signature: dict[str, str], constants: 
     source = ASTSource(fn=function,
                        signature={**signature, **dict.fromkeys(constants, "constexpr")},
                        constexprs=constants,
-                       attrs={(i,): ALIGNED for i in range(POINTERS)})
+                       attrs={(i,): ALIGNED for i, kind in enumerate(signature.values())
+                              if kind.startswith("*")})
     compiled = triton.compile(source, target=GPUTarget("cuda", 80, 32),
                               options={"num_warps": warps, "ptx_version": 80})
     path = ROOT / "tests/kernels/triton" / f"{name}.ptx"
@@ -38,6 +46,8 @@ def compile_one(name: str, function: Any, signature: dict[str, str], constants: 
 def main() -> None:
     compile_one("add", kernels.add_kernel,
                 {"x": "*bf16", "y": "*bf16", "out": "*bf16", "count": "i32"}, {"BLOCK": 256}, 1)
+    compile_one("copy", copy_kernel, {"x": "*fp32", "out": "*fp32", "count": "i32"},
+                {"BLOCK": 1024}, 1)
     compile_one("masked_rows", kernels.masked_rows_kernel,
                 {"x": "*bf16", "keep": "*i8", "out": "*bf16", "columns": "i32"}, {"BLOCK": 128}, 2)
     compile_one("matmul", kernels.matmul_kernel,

@@ -138,6 +138,7 @@ class Mutator {
 // A kernel's tail, compiled once for all its mutants.
 struct Prepared {
   gpu::Tail tail;
+  ptx::StoreTail signature;  // with a pack for each width of the kernel's stores
   ptx::Module filling;
   Arguments arguments;
   std::vector<Tensor> operands;
@@ -145,13 +146,19 @@ struct Prepared {
 
 Result<Prepared> prepare(const Kernel& kernel) {
   ATTACCA_TRY(Fused fused, fuse(kernel));
+  std::string source = fused.tail.source;
+  ptx::StoreTail signature = fused.tail.signature;
+  for (const auto& [elements, pack] : fused.tail.packs) {
+    source += '\n' + pack.source;
+    signature.packs[elements] = {pack.words, pack.is_wide};
+  }
   ATTACCA_TRY(std::string filling,
-              gpu::compile(fused.tail.source,
+              gpu::compile(source,
                            {.arch = gpu::target_of(*module_of(kernel.file)), .contract = false}));
   ATTACCA_TRY(ptx::Module module, ptx::parse(std::move(filling)));
   ATTACCA_TRY(Arguments arguments, make_arguments(kernel, 11, false));
   std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, 111, false);
-  return Prepared{std::move(fused.tail), std::move(module), std::move(arguments),
+  return Prepared{std::move(fused.tail), std::move(signature), std::move(module), std::move(arguments),
                   std::move(operands)};
 }
 
@@ -198,7 +205,7 @@ std::string check_mutant(const Kernel& kernel, const Prepared& prepared, const s
   fate = Fate::Refused;
   if (!analysis->eligible()) return {};
   const auto spliced =
-      ptx::fuse_stores(*mutant, *analysis, prepared.filling, prepared.tail.signature);
+      ptx::fuse_stores(*mutant, *analysis, prepared.filling, prepared.signature);
   if (!spliced) return "accepted, and cannot be fused: " + to_string(spliced.error());
   const auto fused = ptx::parse(spliced->ptx, "fused");
   if (!fused) return to_string(fused.error());

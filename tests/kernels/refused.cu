@@ -65,6 +65,16 @@ extern "C" __global__ void selected_outputs(const float* x, float* out, float* o
   to[i] = x[i];
 }
 
+// Only where `start` points to memory of `other` is the difference a number.
+extern "C" __global__ void by_difference(const float* x, float* out, const float* start,
+                                         float* other, int n) {
+  const int i = thread_index();
+  if (i >= n) return;
+  out[i] = x[i];
+  const long long at = out + i - start;
+  other[at] = x[i];
+}
+
 __device__ void put_plain(float* to, float value) {
   *to = value;
 }

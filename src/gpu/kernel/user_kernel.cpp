@@ -72,6 +72,14 @@ namespace {
 constexpr uint32_t kEnoughThreads = 1536;
 constexpr uint32_t kCheapSpills = 32;  // bytes of a thread
 
+// Of a multiprocessor (CUDA C++ Programming Guide, technical specifications); of those between, the
+// least.
+uint32_t most_blocks(std::string_view arch) {
+  const bool large =
+      arch.starts_with("sm_80") || arch.starts_with("sm_90") || arch.starts_with("sm_10");
+  return large ? 32 : 16;
+}
+
 // Whether as many blocks of the fused kernel run at once as of the kernel alone. With a tail ptxas
 // would often take more registers, which hides less latency than the tail's loads add.
 class Crowding {
@@ -102,8 +110,8 @@ class Crowding {
 
  private:
   uint32_t blocks(const MachineUse& use) const {
-    return std::min(blocks_in_registers(threads_, use.registers),
-                    std::max(kEnoughThreads / threads_, 1U));
+    return std::min({blocks_in_registers(threads_, use.registers), most_blocks(arch_),
+                     std::max(kEnoughThreads / threads_, 1U)});
   }
 
   // nullopt: unknown, as where the driver assembles.

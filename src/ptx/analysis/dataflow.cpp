@@ -269,8 +269,7 @@ Provenance Dataflow::computed(const FlowBody& body, const Step& step) const {
       if (in.size() != 3) return all.as_number();
       if (const auto offset = constant(in[2]))
         return value(body, in[1]).moved(static_cast<int64_t>(0 - static_cast<uint64_t>(*offset)));
-      if (value(body, in[2]).has_pointer()) return all.as_number();
-      return sum(value(body, in[1]).moved(std::nullopt), value(body, in[2]).as_number());
+      return difference(value(body, in[1]).moved(std::nullopt), value(body, in[2]));
     case ValueRule::MultiplySum: {
       if (in.size() != 4) return all.as_number();
       Provenance factors = value(body, in[1]);

@@ -206,7 +206,7 @@ class Fuser {
     for (const StoreGroup& group :
          group_stores(module_, code_.code_of(function), waiting, tail_.waiting_words))
       if (std::string text = fetch_text(module_, group, numbers, names_); !text.empty())
-        fetches[group.before] = std::move(text);
+        fetches[group.before] += text;
     for (const WaitingStore& store : waiting) {
       std::string text = store_text(module_, *store.step, numbers.at(store.step), names_);
       if (const auto fetch = fetches.find(store.step); fetch != fetches.end()) {

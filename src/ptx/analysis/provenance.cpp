@@ -77,4 +77,15 @@ Provenance sum(const Provenance& a, const Provenance& b) {
   return both;
 }
 
+Provenance difference(const Provenance& a, const Provenance& b) {
+  using Kind = Origin::Kind;
+  Provenance all = a;
+  all.join(b);
+  if (b.has_pointer()) return all.as_number();
+  Provenance result = sum(a, b.as_number());
+  if (a.has(Kind::Output) && (b.has(Kind::Parameter) || b.has(Kind::Unknown)))
+    result.join(Provenance::of(Kind::Number));
+  return result;
+}
+
 }  // namespace attacca::ptx

@@ -62,5 +62,7 @@ class Provenance {
 
 // Of a + b. A pointer plus any number has the pointer's origin.
 Provenance sum(const Provenance& a, const Provenance& b);
+// Of a - b. The output less what may be another pointer may be a number, too.
+Provenance difference(const Provenance& a, const Provenance& b);
 
 }  // namespace attacca::ptx

@@ -6,6 +6,7 @@
 #include <set>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "ptx/analysis/opcode_rules.hpp"
 
@@ -69,6 +70,9 @@ class Grouping {
   // Numbers the runs of instructions without a jump or a label between them.
   void visit(const Scope& scope) {
     for (const Statement& statement : scope.statements) {
+      if (const auto* declaration = std::get_if<Declaration>(&statement.node))
+        for (const Variable& variable : declaration->variables)
+          if (variable.space != ".reg") locals_.insert(&variable);
       // Line information has labels to which nothing jumps.
       if (const auto* label = std::get_if<Label>(&statement.node))
         if (mentions_.at(label->name) > 1) ++run_;
@@ -86,12 +90,14 @@ class Grouping {
   void move_up(StoreGroup& group, size_t at, std::set<size_t>& again) {
     size_t to = at;
     while (to > 0 && runs_[to - 1] == runs_[at] && !is_global_load(code_.steps[to - 1])) --to;
-    if (to == 0 || runs_[to - 1] != runs_[at] || to == at) return;
-    std::set<size_t> all;
-    for (const Step* store : group.stores)
-      if (!is_computable(to, *store, all)) return;
-    group.before = &code_.steps[to];
-    again = std::move(all);
+    if (to == 0 || runs_[to - 1] != runs_[at]) return;
+    if (to < at) {
+      std::set<size_t> all;
+      for (const Step* store : group.stores)
+        if (!is_computable(to, *store, all)) return;
+      group.before = &code_.steps[to];
+      again = std::move(all);
+    }
     moved_run_ = runs_[at];
   }
 
@@ -132,12 +138,15 @@ class Grouping {
     return true;
   }
 
-  static bool is_pure(const Step& step) {
+  // Whether the step can be repeated at another place.
+  bool is_pure(const Step& step) const {
     if (step.instruction->predicate || !is_listed(kPure, step.opcode[0])) return false;
     if (has_part(step.opcode, "cc")) return false;  // it writes the carry flag, too
-    return std::ranges::all_of(
-               step.arguments,
-               [](const Argument& argument) { return argument.form == Argument::Form::Value; }) &&
+    return std::ranges::all_of(step.arguments,
+                               [this](const Argument& argument) {
+                                 return argument.form == Argument::Form::Value &&
+                                        !locals_.contains(argument.ref.variable);
+                               }) &&
            step.arguments[0].ref.kind == Ref::Kind::Register &&
            step.arguments[0].ref.variable->vector == 1;
   }
@@ -149,6 +158,7 @@ class Grouping {
   std::unordered_map<uint32_t, std::vector<size_t>> writes_;  // of a register: the steps
   std::vector<size_t> runs_;                                  // of a step
   std::vector<const Scope*> scopes_;                          // of a step
+  std::unordered_set<const Variable*> locals_;  // in memory, whose names hold in their scopes
   size_t run_ = 0;
   size_t moved_run_ = SIZE_MAX;  // the last whose operands wait from its loads on
 };
