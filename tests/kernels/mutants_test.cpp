@@ -152,14 +152,14 @@ Result<Prepared> prepare(const Kernel& kernel) {
     source += '\n' + pack.source;
     signature.packs[elements] = {pack.words, pack.is_wide};
   }
-  ATTACCA_TRY(std::string filling,
-              gpu::compile(source,
-                           {.arch = gpu::target_of(*module_of(kernel.file)), .contract = false}));
+  ATTACCA_TRY(
+      std::string filling,
+      gpu::compile(source, {.arch = gpu::target_of(*module_of(kernel.file)), .contract = false}));
   ATTACCA_TRY(ptx::Module module, ptx::parse(std::move(filling)));
   ATTACCA_TRY(Arguments arguments, make_arguments(kernel, 11, false));
   std::vector<Tensor> operands = operand_tensors(kernel, fused.tail, 111, false);
-  return Prepared{std::move(fused.tail), std::move(signature), std::move(module), std::move(arguments),
-                  std::move(operands)};
+  return Prepared{std::move(fused.tail), std::move(signature), std::move(module),
+                  std::move(arguments), std::move(operands)};
 }
 
 bool same_element(const Tensor& a, const Tensor& b, int64_t i) {
@@ -204,8 +204,7 @@ std::string check_mutant(const Kernel& kernel, const Prepared& prepared, const s
   if (!analysis) return {};
   fate = Fate::Refused;
   if (!analysis->eligible()) return {};
-  const auto spliced =
-      ptx::fuse_stores(*mutant, *analysis, prepared.filling, prepared.signature);
+  const auto spliced = ptx::fuse_stores(*mutant, *analysis, prepared.filling, prepared.signature);
   if (!spliced) return "accepted, and cannot be fused: " + to_string(spliced.error());
   const auto fused = ptx::parse(spliced->ptx, "fused");
   if (!fused) return to_string(fused.error());

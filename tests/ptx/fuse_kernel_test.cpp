@@ -312,6 +312,11 @@ TEST(FuseKernel, LoadsOperandsWhereTheirAddressesAreKnown) {
        true},
       {"st.global.b64 [%rd5], %rd3;\n\tst.global.b64 [%rd5+8], %rd3;\n\tadd.s64 %rd5, %rd5, 8;", 1,
        true},
+      // Computed from a variable whose name means nothing, or another variable, at the load.
+      {"{\n\t.shared .align 4 .b8 own[16];\n\t.reg .b32 %a, %b;\n\tmov.u32 %a, own;\n\t"
+       "mov.u32 %b, own;\n\tsub.u32 %r3, %a, %b;\n\t}\n\tcvt.u64.u32 %rd7, %r3;\n\t"
+       "add.s64 %rd6, %rd5, %rd7;\n\tst.global.b64 [%rd6], %rd3;",
+       1, false},
       // Another kernel's results may be the operands.
       {"griddepcontrol.wait;\n\tst.global.b64 [%rd5], %rd3;", 1, false},
   };
@@ -324,6 +329,19 @@ TEST(FuseKernel, LoadsOperandsWhereTheirAddressesAreKnown) {
     EXPECT_EQ(groups, each.groups) << each.body;
     EXPECT_EQ(result->ptx.find("@%tail_apart bra") < result->ptx.find("bar.sync"), each.is_ahead)
         << each.body;
+  }
+}
+
+// More stores directly behind a load than wait for it together.
+TEST(FuseKernel, LoadsTheOperandsOfEachGroup) {
+  std::string body = "ld.global.f32 %f2, [%rd4+4];";
+  for (int i = 0; i < 20; ++i) body += fmt::format("\n\tst.global.b64 [%rd5+{}], %rd3;", 8 * i);
+  const auto result = fused_in_pairs(body);
+  ASSERT_TRUE(result) << to_string(result.error());
+  for (int i = 0; i < 20; ++i) {
+    const std::string fetched = fmt::format("%tail_f{}_0", i);
+    const size_t written = result->ptx.find("mov.b32 " + fetched + ",");
+    EXPECT_NE(written, std::string::npos) << fetched;
   }
 }
 

@@ -87,8 +87,8 @@ void clamp_to_length(Node& node, ir::SliceRange& range, const Dim& extent) {
   const bool forward = range.step > 0;
   const Dim last = forward ? extent : extent - 1;
   const auto clamped = [&](const Dim& at, int64_t low) {
-    const bool one = forward && !node.assumptions().allow_empty &&
-                     (at.is(1) || (at - extent).is(-1));
+    const bool one =
+        forward && !node.assumptions().allow_empty && (at.is(1) || (at - extent).is(-1));
     return one ? at : ir::minimum(ir::maximum(at, low), last);
   };
   ir::SliceRange exact{clamped(range.begin, 0), clamped(range.end, forward ? 0 : -1), range.step};
