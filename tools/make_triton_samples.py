@@ -13,20 +13,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/gpu"))
 
 import triton
-import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 import user_kernel_cases as kernels
 
 ALIGNED = [["tt.divisibility", 16]]  # Triton finds this alignment for every tensor
-
-
-@triton.jit
-def copy_kernel(x, out, count, BLOCK: tl.constexpr):
-    """A thread has more operands of a tail than wait for one load."""
-    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    tl.store(out + at, tl.load(x + at, mask=at < count), mask=at < count)
 
 
 def compile_one(name: str, function: Any, signature: dict[str, str], constants: dict[str, int],
@@ -46,7 +38,7 @@ def compile_one(name: str, function: Any, signature: dict[str, str], constants: 
 def main() -> None:
     compile_one("add", kernels.add_kernel,
                 {"x": "*bf16", "y": "*bf16", "out": "*bf16", "count": "i32"}, {"BLOCK": 256}, 1)
-    compile_one("copy", copy_kernel, {"x": "*fp32", "out": "*fp32", "count": "i32"},
+    compile_one("copy", kernels.copy_kernel, {"x": "*fp32", "out": "*fp32", "count": "i32"},
                 {"BLOCK": 1024}, 1)
     compile_one("masked_rows", kernels.masked_rows_kernel,
                 {"x": "*bf16", "keep": "*i8", "out": "*bf16", "columns": "i32"}, {"BLOCK": 128}, 2)

@@ -18,6 +18,13 @@ def add_kernel(x, y, out, count, BLOCK: constexpr):
 
 
 @jit
+def copy_kernel(x, out, count, BLOCK: constexpr):
+    """For tests: a thread has more operands of a tail than wait for one load."""
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(out + at, tl.load(x + at, mask=at < count), mask=at < count)
+
+
+@jit
 def masked_rows_kernel(x, keep, out, columns, BLOCK: constexpr):
     """Each row scaled by its largest, where `keep` says so; 0 elsewhere."""
     row = tl.program_id(0)
