@@ -103,7 +103,7 @@ TEST(Child, DiesWithItsOwner) {
   EXPECT_EQ(kill(pid, 0), -1);
 }
 
-// A program that a worker runs, such as an assembler, has ended, too: its parent is gone.
+// Killing a worker also kills the programs that it runs, such as an assembler.
 TEST(Child, TakesItsProgramsWithIt) {
   pid_t program = 0;
   {

@@ -8,7 +8,6 @@
 #include <spawn.h>
 #include <string_view>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
@@ -19,6 +18,8 @@
 #include "gpu/driver/library.hpp"
 #include "support/child_process.hpp"
 #include "support/environment.hpp"
+#include "support/files/draft_file.hpp"
+#include "support/files/file.hpp"
 
 extern char** environ;
 
@@ -48,36 +49,14 @@ class MemoryFile {
 
   int descriptor() const { return file_; }
 
-  Status write(std::string_view bytes) const {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(file_, bytes.data(), bytes.size());
-      if (count < 0 && errno == EINTR) continue;
-      if (count < 0) return failed();
-      bytes.remove_prefix(static_cast<size_t>(count));
-    }
-    return {};
-  }
-
-  std::vector<char> read() const {
-    struct stat info {};
-    if (fstat(file_, &info) != 0) return {};
-    std::vector<char> bytes(static_cast<size_t>(info.st_size));
-    size_t done = 0;
-    while (done < bytes.size()) {
-      const ssize_t count =
-          pread(file_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) break;
-      done += static_cast<size_t>(count);
-    }
-    bytes.resize(done);
-    return bytes;
-  }
+  Status write(std::string_view bytes) const { return write_file(path(), bytes); }
+  Result<std::string> read() const { return read_file(path()); }
 
  private:
   static constexpr int kFirstNumber = 16;
 
   explicit MemoryFile(int file) : file_(file) {}
+  std::string path() const { return fmt::format("/proc/self/fd/{}", file_); }
   static tl::unexpected<Error> failed() {
     return fail(fmt::format("no file in memory for ptxas: {}", std::strerror(errno)), {},
                 "free memory or file descriptors");
@@ -127,8 +106,7 @@ Result<std::string> ask_version(const std::string& program, Limit limit) {
   ATTACCA_TRY(const MemoryFile log, MemoryFile::create("log"));
   ATTACCA_TRY(const int code,
               run({program, "--version"}, {{&log, STDOUT_FILENO}, {&log, STDERR_FILENO}}, limit));
-  const std::vector<char> bytes = log.read();
-  const std::string text(bytes.begin(), bytes.end());
+  ATTACCA_TRY(const std::string text, log.read());
   const size_t begin = text.rfind(", V");  // "Cuda compilation tools, release 13.0, V13.0.88"
   if ((code != 0 && code != kUnknown) || begin == std::string::npos)
     return fail("ptxas does not tell its version", program, "install ptxas of CUDA 12 or newer");
@@ -167,17 +145,16 @@ Result<std::vector<char>> assemble_with_ptxas(const std::string& ptx, const std:
       run({program, "-arch=" + arch, "-O3", kInputPath, "-o", kOutputPath},
           {{&input, kInput}, {&output, kOutput}, {&log, STDOUT_FILENO}, {&log, STDERR_FILENO}}));
   if (code != 0 && code != kUnknown) {
-    const std::vector<char> said = log.read();
-    return fail(fmt::format("ptxas cannot assemble the PTX (code {})", code),
-                std::string(said.begin(), said.end()));
+    ATTACCA_TRY(std::string said, log.read());
+    return fail(fmt::format("ptxas cannot assemble the PTX (code {})", code), std::move(said));
   }
-  std::vector<char> cubin = output.read();
+  ATTACCA_TRY(const std::string cubin, output.read());
   constexpr std::string_view kElf =
       "\x7f"
       "ELF";
-  const bool whole = code == 0 || std::string_view(cubin.data(), cubin.size()).starts_with(kElf);
+  const bool whole = code == 0 || cubin.starts_with(kElf);
   if (cubin.empty() || !whole) return fail("ptxas wrote no cubin", program);
-  return cubin;
+  return std::vector<char>(cubin.begin(), cubin.end());
 }
 
 }  // namespace attacca::gpu

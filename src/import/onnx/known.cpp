@@ -1,7 +1,6 @@
 // Shape arithmetic on numbers known while importing, symbols included.
 #include <algorithm>
 #include <functional>
-#include <limits>
 #include <tuple>
 
 #include "import/onnx/ops.hpp"
@@ -94,9 +93,7 @@ std::optional<Known> sliced(const Known& x, int64_t begin, int64_t end, int64_t 
   // Python.
   const int64_t last = step > 0 ? size : size - 1;
   begin = clamp_bound(begin, size, 0, last);
-  const bool to_end =
-      end == std::numeric_limits<int32_t>::max() || end == std::numeric_limits<int64_t>::max();
-  end = step < 0 && to_end ? -1 : clamp_bound(end, size, step > 0 ? 0 : -1, last);
+  end = step < 0 && is_range_end(end) ? -1 : clamp_bound(end, size, step > 0 ? 0 : -1, last);
   Known result{x.dtype, {}, false};
   for (int64_t i = begin; step > 0 ? i < end : i > end; i += step)
     result.elements.push_back(x.elements[static_cast<size_t>(i)]);

@@ -26,6 +26,9 @@ Result<Outputs> direct(Node& node);
 Expr folded(const Expr& x);
 // The largest finite value of a float dtype.
 double largest_of(ir::DType dtype);
+// Whether a slice's end stands for the end of any range. ONNX Runtime reads these as that of a
+// range backwards, too, where the operator's text names the negative numbers alone.
+bool is_range_end(int64_t bound);
 // A size as an s64 scalar.
 Expr number_of(Node& node, const ir::Dim& size);
 // 0, 1, ... size-1 as s64 along one axis of a tensor of `rank`, whose other axes are 1.

@@ -50,13 +50,6 @@ Dim wrapped(const Dim& bound, const Dim& extent) {
   return bound + extent * (Dim(1) - inside);
 }
 
-// Whether a number stands for the end of any range. ONNX Runtime reads it as that of one backwards,
-// too, where the operator's text names the negative numbers alone.
-bool is_end(const Dim& bound) {
-  return bound.is(std::numeric_limits<int32_t>::max()) ||
-         bound.is(std::numeric_limits<int64_t>::max());
-}
-
 // A slice's bound, clamped to low..high where that is known. If the extent is a symbol, a bound
 // counts as inside, and the end of the range as the end; a plan checks that it is.
 Dim clamp_bound(Node& node, const Dim& bound, const Dim& extent, const Dim& low, const Dim& high,
@@ -121,7 +114,7 @@ Result<Outputs> slice_by(Node& node, const Bounds& bounds) {
     ir::SliceRange range{clamp_bound(node, bounds.starts[i], extent, first, last, forward),
                          clamp_bound(node, bounds.ends[i], extent, forward ? 0 : -1, last, forward),
                          step};
-    if (!forward && is_end(bounds.ends[i])) range.end = -1;
+    if (!forward && is_range_end(bounds.ends[i].maybe_value().value_or(0))) range.end = -1;
     if (!extent.is_static() && bounds.starts[i].is_static() && bounds.ends[i].is_static())
       clamp_to_length(node, range, extent);
     const Dim span = step > 0 ? range.end - range.begin : range.begin - range.end;
@@ -274,6 +267,11 @@ Result<Block> block_of(Node& node) {
 }
 
 }  // namespace
+
+bool is_range_end(int64_t bound) {
+  return bound == std::numeric_limits<int32_t>::max() ||
+         bound == std::numeric_limits<int64_t>::max();
+}
 
 Shape flattened(const Shape& shape, int64_t axis) {
   return {ir::element_count(Shape(shape.begin(), shape.begin() + axis)),

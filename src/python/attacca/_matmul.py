@@ -17,7 +17,7 @@ from ._errors import Error
 from ._frameworks import View
 from ._launch import Engine
 from ._layout import Tensor
-from ._trace.epilogue import trace_epilogue
+from ._trace.epilogue import operand_parameters, trace_epilogue
 
 # An operand with its role, and its dtype if the text names one.
 _OPERAND = re.compile(r"\b(row|col|full|scalar)\s*\(\s*([A-Za-z_]\w*)\s*(:\s*\w+\s*)?\)")
@@ -125,11 +125,8 @@ def check_free(function: Callable[..., Any], epilogue: Any) -> None:
     if isinstance(epilogue, str):
         names = list(roles(epilogue))
     elif callable(epilogue):
-        named = _arguments.unwrapped(_arguments.function(epilogue, "epilogue"))
-        given = _arguments.signature(named).parameters
-        names = [name for name, parameter in list(given.items())[1:]
-                 if parameter.default is inspect.Parameter.empty
-                 and parameter.kind is not inspect.Parameter.VAR_KEYWORD]
+        given = operand_parameters(_arguments.function(epilogue, "epilogue"))
+        names = [name for name, needed in given.items() if needed]
     else:
         return
     for name in names:

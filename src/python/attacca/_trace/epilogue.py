@@ -19,6 +19,14 @@ _ACCUMULATORS = {"f64": "f64", "s8": "s32", "u8": "s32", "s32": "s32", "s64": "s
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
+def operand_parameters(function: Callable[..., Any]) -> dict[str, bool]:
+    """The parameters behind the accumulator that take one operand each, and whether it must be
+    given."""
+    behind = list(signature(unwrapped(function)).parameters.values())[1:]
+    return {parameter.name: parameter.default is inspect.Parameter.empty for parameter in behind
+            if parameter.kind not in _ANY_NUMBER}
+
+
 def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: tuple[int, ...],
                    columns: int,
                    dtype: str, tensors: Sequence[Any]) -> str:
@@ -37,11 +45,9 @@ def trace_epilogue(function: Callable[..., Any], views: dict[str, View], lead: t
     """
     record = Recorder(frameworks_of(tensors), tensors, inline=True)
     operands: dict[str, Any] = {}
-    for name, parameter in list(signature(unwrapped(function)).parameters.items())[1:]:
-        if parameter.kind in _ANY_NUMBER:
-            continue
+    for name, needed in operand_parameters(function).items():
         if name not in views:
-            if parameter.default is inspect.Parameter.empty:
+            if needed:
                 gate = name.startswith("acc") and name[3:].isdigit()
                 raise Error(f"operand {name} is missing", name,
                             "write a gate as text, such as 'silu(acc0) * acc1'" if gate

@@ -94,9 +94,12 @@ def _globals(code: types.CodeType) -> Iterator[str]:
 _LIBRARIES = ("torch", "numpy", "math", "attacca")
 
 
+def _is_of_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in _LIBRARIES
+
+
 def _is_library(value: Any) -> bool:
-    return (isinstance(value, types.ModuleType)
-            and value.__name__.partition(".")[0] in _LIBRARIES)
+    return isinstance(value, types.ModuleType) and _is_of_library(value.__name__)
 
 
 def _is_constant(name: str, variables: dict[str, Any], seen: set[types.CodeType]) -> bool:
@@ -106,7 +109,7 @@ def _is_constant(name: str, variables: dict[str, Any], seen: set[types.CodeType]
     if isinstance(value, types.BuiltinFunctionType) or _is_library(value):
         return True
     if isinstance(value, types.FunctionType):
-        if (value.__module__ or "").partition(".")[0] in _LIBRARIES:
+        if _is_of_library(value.__module__):
             return True
         own = value.__closure__ or value.__defaults__ or value.__kwdefaults__
         return not own and _all_constant(value, seen)
